@@ -111,7 +111,7 @@ WAYS: dict[str, Way] = {
     ),
     # from the command to the share of successes with its interval
     "a benchmark's score": (
-        ("homerl/app/cli/commands/bench_run.py", "bench_run"),
+        ("homerl/app/cli/commands/bench_commands.py", "bench_run"),
         ("homerl/app/play_suite.py", "run_benchmark"),
         ("homerl/bench/suites.py", "read_suite"),
         ("homerl/bench/runner.py", "run_suite"),

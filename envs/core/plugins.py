@@ -2,7 +2,7 @@
 
 Invariants:
 - Each file or folder of the package defines one plug-in under one name, such as `REWARD`. No list names the plug-ins.
-- A plug-in has the name of its file.
+- A plug-in has the name of its file. Where a kind allows it, a file may define several plug-ins with names of their own.
 - The environment variable HOMERL_<KIND> adds folders to the package, and HOMERL_PLUGINS adds folders of such folders, as a
   run has one. They are separated as in PATH.
 - A file whose name begins with an underscore is a helper, and no plug-in.
@@ -67,23 +67,33 @@ def plugin_folder_variables() -> dict[str, str]:
 
 
 def discover(
-    package: ModuleType, attribute: str, kind: type, parts: Collection[str] = (), inside: str | None = None
+    package: ModuleType, attribute: str, kind: type, parts: Collection[str] = (), inside: str = "", several: str = ""
 ) -> dict[str, Any]:
     """The plug-ins of a package by name: the package's own, then those of each added folder.
 
     Each file defines `attribute`, an instance of `kind`. `parts` are files in the package's own folder that are no
-    plug-ins. With `inside`, a plug-in is a folder, and the file of this name in it defines the attribute. Raises
-    `InputError` for a folder that does not exist, for a file that cannot be used, for a name that occurs twice, and for a
-    plug-in with a `name` that is not its file's.
+    plug-ins. With `inside`, a plug-in is a folder, and the file of this name in it defines the attribute. With
+    `several`, a file may define an attribute of this name instead: a sequence of plug-ins with names of their own.
+
+    Raises `InputError` for a folder that does not exist, for a file that cannot be used, for a name that occurs twice, and
+    for the only plug-in of a file if its `name` is not the file's.
     """
     plugins: dict[str, Any] = {}
+    places: dict[str, Path] = {}
     for file, path in _list_plugin_files(package, parts, inside).items():
         module = f"{package.__name__}.{file}"
         imported = _import_plugin(f"{module}.{inside}" if path.stem == inside else module, path)
-        plugin = _take_plugin(imported, attribute, kind, path)
-        if (name := getattr(plugin, "name", file)) != file:
-            raise InputError(f"the {attribute} of '{file}' is named {name!r}", str(path), "give both the same name")
-        plugins[file] = plugin
+        if several and hasattr(imported, several):
+            found = [_check_plugin(one, several, kind, path) for one in getattr(imported, several)]
+        else:
+            found = [_take_plugin(imported, attribute, kind, path)]
+            if (name := getattr(found[0], "name", file)) != file:
+                raise InputError(f"the {attribute} of '{file}' is named {name!r}", str(path), "give both the same name")
+        for plugin in found:
+            name = getattr(plugin, "name", file)
+            if name in plugins:
+                raise InputError(f"there is a '{name}' already: {places[name]}", str(path), "give it another name")
+            plugins[name], places[name] = plugin, path
     return plugins
 
 
@@ -126,7 +136,7 @@ def _find_in_subfolders(folder: Path, part: str) -> Iterator[tuple[str, Path]]:
                 yield subfolder.name, path
 
 
-def _list_plugin_files(package: ModuleType, parts: Collection[str], inside: str | None) -> dict[str, Path]:
+def _list_plugin_files(package: ModuleType, parts: Collection[str], inside: str) -> dict[str, Path]:
     """The path of each file that must define a plug-in, by its name."""
     own, *added = dict.fromkeys(Path(folder).resolve() for folder in package.__path__)
     names = dict(_find_in_subfolders(own, inside) if inside else _find_modules(own))
@@ -175,7 +185,11 @@ def _take_plugin(module: ModuleType, attribute: str, kind: type, path: Path) -> 
     if not hasattr(module, attribute):
         remedy = f"write `{attribute} = ...`, or begin the file's name with an underscore"
         raise InputError(f"the file defines no {attribute}", str(path), remedy)
-    plugin = getattr(module, attribute)
+    return _check_plugin(getattr(module, attribute), attribute, kind, path)
+
+
+def _check_plugin(plugin: Any, attribute: str, kind: type, path: Path) -> Any:
+    """A plug-in, which must be of the kind and complete."""
     if isinstance(plugin, type) and issubclass(plugin, kind):
         raise InputError(f"{attribute} is a class", str(path), f"write `{attribute} = {plugin.__name__}()`")
     if not isinstance(plugin, kind):

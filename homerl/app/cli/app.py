@@ -1,6 +1,6 @@
 """The command line, made of the commands that are found in `homerl/app/cli/commands` and in the worlds' folders `commands`.
 
-Invariants: a command is found by its file, so no list names the commands; finding them imports no torch.
+Invariants: commands are found by their files, so no list names them; finding them imports no torch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def find_commands() -> Mapping[str, Command]:
     """Every command by what a person types, in the order of the help."""
     known_worlds()  # one that cannot be used is refused here
     packages = [homerl.app.cli.commands, *map(importlib.import_module, find_submodules(homerl.envs, "commands"))]
-    found = [command for package in packages for command in discover(package, "COMMAND", Command).values()]
+    discovered = [discover(package, "COMMAND", Command, several="COMMANDS") for package in packages]
+    found = [command for commands in discovered for command in commands.values()]
     return {command.words: command for command in sorted(found, key=lambda one: (GROUPS.index(one.group), one.words))}
 
 

@@ -63,6 +63,17 @@ def test_a_plug_in_without_a_name_has_that_of_its_file(tmp_path, monkeypatch):
     assert discover(import_module("sizes_under_test"), "SIZE", int) == {"large": 3}
 
 
+def test_a_file_may_define_several_plug_ins_with_names_of_their_own(package, tmp_path):
+    kind = import_module("shapes_under_test.contract").Shape
+    two = SQUARE.replace("SHAPE = Square()", 'class Cube(Square):\n    name = "cube"\nSHAPES = (Square(), Cube())')
+    (tmp_path / "shapes_under_test/square.py").unlink()
+    (tmp_path / "more/boxes.py").write_text(two)
+    assert list(discover(package, "SHAPE", kind, ["contract"], several="SHAPES")) == ["square", "cube"]
+    (tmp_path / "more/cube.py").write_text(SQUARE.replace("square", "cube"))
+    with pytest.raises(InputError, match="more/cube.py: there is a 'cube' already: .*more/boxes.py"):
+        discover(package, "SHAPE", kind, ["contract"], several="SHAPES")
+
+
 @pytest.mark.parametrize(
     ("file", "text", "refusal"),
     [

@@ -271,7 +271,7 @@ def test_a_run_is_met_in_the_homes_of_its_benchmark(tiny: Path, tmp_path: Path) 
 
 
 def test_what_a_device_lacks_because_it_is_off_is_no_change() -> None:
-    before = load_home(Path(__file__).parents[3] / "benchmarks/sixty/home.json")
+    before = load_home(Path(__file__).parents[3] / "benchmarks/sentences/home.json")
     speaker = next(device for device in before.plan.devices if "speaker" in device.name)
     after = before.fork()
     after.call(speaker.did, "turn_off", ())
