@@ -49,6 +49,10 @@ class RunStopped(RuntimeError):
 
     by, code, by_all = "", 1, False
 
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = self.code if code is None else code
+
 
 @dataclass(frozen=True)
 class CommandEnding:

@@ -19,7 +19,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     Task,
     TaskID,
     TextColumn,
@@ -27,7 +26,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Column
-from rich.text import Text
 
 from homerl.envs.core.documents import InputError
 from homerl.host.terminal import console as terminal
@@ -49,7 +47,7 @@ def progress_bar(console: Console | None = None) -> Progress:
         TimeElapsedColumn(table_column=Column(no_wrap=True)),
         TextColumn("left"),
         TimeRemainingColumn(table_column=Column(no_wrap=True)),
-        _Note(),
+        TextColumn("{task.fields[note]}", style="dim", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
         console=console or terminal,
     )
 
@@ -57,14 +55,6 @@ def progress_bar(console: Console | None = None) -> Progress:
 def progress_updater(bar: Progress, task: TaskID) -> Callable[[int, int], None]:
     """A function that shows how much of a task is done, of how much in all."""
     return lambda done, total: bar.update(task, completed=done, total=total)
-
-
-class _Note(ProgressColumn):
-    """The note of a task, on one line."""
-
-    def render(self, task: Task) -> Text:
-        """As much of the note as there is room for."""
-        return Text(str(task.fields["note"]), "dim", no_wrap=True, overflow="ellipsis")
 
 
 class _Bar(Progress):

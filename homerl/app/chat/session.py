@@ -1,16 +1,11 @@
-"""With whom a person talks, and how.
-
-A talk of a person with an agent in a home.
+"""A person's talk with an agent in a home: the agent, the terms, what is said and done, and how the talk is stored.
 
 Invariants:
 - What was taken back leaves no trace: home, dialogue and all that comes later are as if it had not been said. So each
   sentence has an agent of its own, whose seed depends on the session's seed and the number of sentences before it.
 - A sentence that was stopped, or whose answer failed, keeps what was done until then. If nothing was, it counts as unsaid.
 - The agent reads the last turns only, as many as it knows from training.
-
-Stores a talk as a trajectory.
-
-Invariant: a file that is there is never replaced.
+- A talk is stored as a trajectory. A file that is there is never replaced.
 """
 
 from __future__ import annotations

@@ -72,15 +72,11 @@ class StageProcess:
         if code := read_exit_code(exit_code_path(self.path), self.process.returncode):
             ended = f"{self.path}: stage {self.path.parent.name} ended with code {code}"
             remedy = f"see {self.log or 'its message above'}; the same command goes on from here"
-            raise StageFailed(f"{ended}\n{remedy}", code)
+            raise StageFailed(f"{ended}\n{remedy}", max(code, 1))
 
 
 class StageFailed(RunStopped):
     """A stage failed. The exit code is the stage's; 1 if a signal ended it."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = max(code, 1)
 
 
 def exit_code_path(recipe: Path) -> Path:
@@ -129,16 +125,10 @@ def run_synth(recipe: SynthRecipe) -> Path:
         )
     stats = read_json(recipe.out / "stats.json").data
     if not stats["trajectories"]:
-        raise NothingSynthesised(why_nothing_synthesised(stats, recipe.out))
+        raise RunStopped(why_nothing_synthesised(stats, recipe.out), code=4)
     for line in synthesis_summary_lines(stats, recipe.out):
         say(line)
     return path
-
-
-class NothingSynthesised(RunStopped):
-    """A synthesis without any trajectory (exit code 4). The message begins with the reason."""
-
-    code = 4
 
 
 def why_nothing_synthesised(stats: Mapping[str, Any], out: Path) -> str:

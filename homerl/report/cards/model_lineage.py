@@ -103,7 +103,8 @@ def mixture_parts(recipe: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def trained_blueprint_recipes(model: str) -> list[Mapping[str, Any]]:
-    """The recipes of the blueprints of a model, a folder or a name, the one for a talk first; empty if nothing is known."""
+    """The recipes of the blueprints of a model (a folder or a name), the one for a talk first; empty if nothing is known, as
+    of a model behind a URL."""
     recipe = read_talk_terms(Path(resolve_model_source(model))).get("recipe")
     return [*mixture_parts(recipe).values()] if recipe else []
 
