@@ -49,7 +49,7 @@ from homerl.play.loop import Policy, User
 from homerl.report.cards.model_lineage import trained_blueprint_recipes
 from homerl.train.model_sources import hash_model_weights, is_adapter, resolve_model_source
 from homerl.worlds.contract import FirstAgentTally, Suite, WorldAdapter
-from homerl.worlds.registry import first_agents, known_suites
+from homerl.worlds.registry import begin_episode, first_agents, known_suites
 from homerl.worlds.users.user_factory import ScriptedUser
 
 
@@ -167,9 +167,12 @@ class BenchRun:
 def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
     settings, world, suite, setting = prepare_run(settings)
+    found: list[Any] | None
     if settings.episodes is None:
         found = read_suite(find_or_build_suite(settings.suite, settings.out))
-    elif (found := find_suite(settings.suite).read_files(settings.episodes)) is None:  # a paper's released files
+    else:
+        found = find_suite(settings.suite).read_files(settings.episodes)  # a paper's released files
+    if found is None:
         raise InputError(f"{settings.suite} has no episode files", "--episodes", "leave it out, or name another suite")
     chosen = found if settings.limit is None else spread_evenly(found, settings.limit)
     suite_instances, clips = attach_clips(settings, suite, setting, chosen)
