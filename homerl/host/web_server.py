@@ -151,7 +151,7 @@ async def read_json_body(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise BadRequest(415, "the content type must be application/json")
     raw = b""
-    try:
+    try:  # the length is counted here, since a client may state none, or a wrong one
         async for part in request.stream():
             raw += part
             if len(raw) > LONGEST:

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from homerl.app.chat.partner import ChatRequest, open_chat_session
-from homerl.app.chat.session import AgentAct, ChatSession, Event
+from homerl.app.chat.session import AgentAct, ChatRequest, ChatSession, Event, open_chat_session
 from homerl.envs.core.documents import read_yaml
 from homerl.host.terminal import say
 from homerl.play.confidence_intervals import share_interval

@@ -32,7 +32,7 @@ LIBRARY_SETTINGS = {  # environment variables
 def main(path: str, argv: Sequence[str]) -> int:
     """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
     die_with_parent()
-    set_up_libraries()
+    set_up_libraries()  # before they are imported, when some read these variables
     code = run_to_end(partial(_start_run, path, argv), lambda end: end.by_all or is_main_process())
     write_exit_code(code)
     return code

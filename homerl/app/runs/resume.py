@@ -153,6 +153,7 @@ def stage_identity(stage: dict[str, Any]) -> str:
     with suppress(ValidationError):  # a key that this version does not know is a difference
         stage = KINDS[stage["run"]].model_validate(stage).model_dump(mode="json", context=IDENTITY)
     text = json.dumps(stage | {"processes": 0}, sort_keys=True)
+    # Paths within the run are written as `RUN/...`, so that a run that was moved is the same.
     run = json.dumps(str(Path(stage["out"]).parent))[:-1]  # as it begins a text; a folder may be called like a key
     return text.replace(f"{run}/", '"RUN/')
 

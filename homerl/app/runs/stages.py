@@ -90,6 +90,7 @@ def start_stage_process(stage: dict[str, Any], command: list[str], log: Path | N
     path = stage_recipe_path(stage)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "homerl: 1\n" + yaml.safe_dump({k: v for k, v in stage.items() if k != "homerl"}, sort_keys=False))
+    # What a launcher told the flywheel is not for its stages, which have launchers of their own.
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "RANK", "WORLD_", "LOCAL_", "MASTER_"))}
     environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid()), TOLD: str(exit_code_path(path))}
     exit_code_path(path).unlink(missing_ok=True)  # of a flywheel that was killed

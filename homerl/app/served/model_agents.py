@@ -116,7 +116,7 @@ class ContinuingAgent:
         if not isinstance(agent, PolicyAgent):
             return [reply]
         self.made[_hash_dialogue((*messages, reply.message), observation.tools)] = agent
-        while len(self.made) > REMEMBERED:
+        while len(self.made) > REMEMBERED:  # a dict keeps the order of insertion, so the oldest goes
             del self.made[next(iter(self.made))]
         return [replace(reply, prompt_tokens=agent.ledger.spans[-1][0])]
 
@@ -167,7 +167,7 @@ class ThreadedEngine:
 
         if self.seed is not None:
             torch.manual_seed(self.seed)
-        self.engine.stopped = gone.is_set
+        self.engine.stopped = gone.is_set  # looked at after each token
         return asyncio.run(work())
 
 

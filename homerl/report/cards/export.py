@@ -232,6 +232,7 @@ def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
         for one in above:
             model.load_adapter(str(one), str(one), autocast_adapter_dtype=False)
         names = list(map(str, adapters))
+        # "cat" stacks the factors, so that their product is exactly the sum of the adapters; "linear" would mix the factors.
         model.add_weighted_adapter(names, [1.0] * len(names), "default", combination_type="cat")
         model.set_adapter("default")
         for name in names:
@@ -353,6 +354,7 @@ def answer_card_example(model: Any, tokenizer: Any, card: Card) -> str:
     length, longest = asked["input_ids"].shape[1], getattr(model.config, "max_position_embeddings", None)
     if longest and length >= longest:
         return NOT_RUN.format(why=f"its prompt has {length:,} tokens, and the model takes {longest:,}")
+    # A large model visits the GPU for the example alone: it is stored from where it was.
     large, device = model.num_parameters() > ON_CPU, model.device
     if large and not torch.cuda.is_available():
         return NOT_RUN.format(why=f"the model has {model.num_parameters():,} parameters, and this machine has no GPU")

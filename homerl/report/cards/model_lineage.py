@@ -83,7 +83,7 @@ def _read_first_blueprint(file: Path) -> dict[str, Any]:
 
 
 def read_talk_terms(folder: Path) -> dict[str, Any]:
-    """The terms of a talk with the model of a folder: those of its stage, see `talk_terms`, or those that its export holds.
+    """The terms of a talk with the model of a folder: those of its stage (`talk_terms_of_stage`), or those of its export.
 
     Exports of earlier versions hold only the recipe of their homes, or nothing. Raises `InputError` if plug-ins of the
     stage's run are not loaded.

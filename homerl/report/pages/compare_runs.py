@@ -194,6 +194,7 @@ def _compare_models(first: ComparedRun, second: ComparedRun) -> Iterator[Compare
             rows = mine[before], theirs[after]
             model = after if before == after else f"{after or second.name}, {before or first.name}"
             gain = Estimate.of_gain(paired_difference(*rows))  # first, since it refuses runs that share no valid result
+            # Each success is over what counts for its own run; the gain is over what counts for both.
             counted = ([row for row in part if is_counted_result(row)] for part in rows)
             share, other_share = (Estimate.of_score(success_with_interval(part)) for part in counted)
             yield ComparedModel(other, model, share, other_share, gain)

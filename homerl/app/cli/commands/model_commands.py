@@ -38,7 +38,7 @@ def chat(
     ] = None,
 ) -> None:
     """Talk with a trained model in a simulated home: a sentence in, calls and changes out, with undo."""
-    from homerl.app.chat.partner import ChatRequest, open_chat_session
+    from homerl.app.chat.session import ChatRequest, open_chat_session
 
     wanted = ChatRequest(what, like, home, seed, world, served, cpu, temperature, max_tokens, steps)
     with waiting_spinner(f"opening {what}"):
@@ -101,7 +101,7 @@ def serve(
     """Serve a model by OpenAI's protocol, without vLLM: on a CPU, one request after the other."""
     import asyncio
 
-    from homerl.app.chat.partner import load_named_model
+    from homerl.app.chat.session import load_named_model
     from homerl.app.served.openai_server import ModelServer
     from homerl.host.web_server import ServerAddress, open_listening_socket, read_key_variable
     from homerl.host.web_server import serve_until_stopped as serve_app

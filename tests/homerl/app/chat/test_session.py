@@ -14,8 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homerl.app.chat.partner import ChatRequest, make_local_partner, open_chat_session
-from homerl.app.chat.session import AgentAct, ChatPartner, ChatSession, ChatTerms, Event, SessionNote, save_chat
+from homerl.app.chat.session import (
+    AgentAct,
+    ChatPartner,
+    ChatRequest,
+    ChatSession,
+    ChatTerms,
+    Event,
+    SessionNote,
+    make_local_partner,
+    open_chat_session,
+    save_chat,
+)
 from homerl.app.served.model_agents import load_local_model
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
