@@ -64,7 +64,7 @@ class CommandEnding:
 
 
 def run_to_end(work: Callable[[], int | None], speaks: Callable[[CommandEnding], bool] = lambda end: True) -> int:
-    """Do the work and return its exit code. What `ending_for_error` makes of an error is said, if this process `speaks` then."""
+    """Do the work and return its exit code. What `ending_for_error` makes of an error is said, if this process `speaks`."""
     logging.setLogRecordFactory(PlainLogRecord)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal of another encoding than UTF-8 gets escapes
