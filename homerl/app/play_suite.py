@@ -326,13 +326,13 @@ def make_local_factories(
     from homerl.bench.score_provenance import model_file_stamps
     from homerl.models.policy.policy_agent import agent_factory_for
 
-    engine, tokenizer = load_local_engine(
+    engine = load_local_engine(
         settings.model, settings.cpu, settings.max_tokens or OF_CALL, settings.temperature, settings.at_once
     )
     identity = f"{settings.model} {model_file_stamps(settings.model)} {sampling}"
     seeded = lambda first: torch.manual_seed(settings.seed + first)  # noqa: E731
     pace = EpisodePace(settings.at_once, alike=settings.temperature > 0, begin=seeded)
-    return ParticipantFactories(agent_factory_for(engine, tokenizer, engine.context_length), user, identity), pace
+    return ParticipantFactories(agent_factory_for(engine, engine.tokenizer, engine.context_length), user, identity), pace
 
 
 def make_judge_settings(url: str | None, model: str | None, votes: int | None, sample: int) -> JudgeSettings | None:
