@@ -19,6 +19,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     Task,
     TaskID,
     TextColumn,
@@ -26,6 +27,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Column
+from rich.text import Text
 
 from homerl.envs.core.documents import InputError
 from homerl.host.terminal import console as terminal
@@ -47,7 +49,7 @@ def progress_bar(console: Console | None = None) -> Progress:
         TimeElapsedColumn(table_column=Column(no_wrap=True)),
         TextColumn("left"),
         TimeRemainingColumn(table_column=Column(no_wrap=True)),
-        TextColumn("{task.fields[note]}", style="dim", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
+        _Note(),
         console=console or terminal,
     )
 
@@ -55,6 +57,14 @@ def progress_bar(console: Console | None = None) -> Progress:
 def progress_updater(bar: Progress, task: TaskID) -> Callable[[int, int], None]:
     """A function that shows how much of a task is done, of how much in all."""
     return lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class _Note(ProgressColumn):
+    """The note of a task, on one line."""
+
+    def render(self, task: Task) -> Text:
+        """As much of the note as there is room for. (A `TextColumn` on one line would take the room of the figures.)"""
+        return Text(str(task.fields["note"]), "dim", no_wrap=True, overflow="ellipsis")
 
 
 class _Bar(Progress):
