@@ -3,8 +3,8 @@
 Invariants:
 - No character of a text acts on the terminal, except line breaks and tabs. Texts come from files, models and servers of
   strangers. A character that could clear the screen, set a title or turn the direction of a line is shown as a sign.
-- What a command reads is an argument. A file or folder that it writes is
-  `--out`, a home of one's own is `--home`, and a number that decides what is drawn is `--seed`.
+- What a command reads is an argument. A file or folder that it writes is `--out`, a home of one's own is `--home`, and a
+  number that decides what is drawn is `--seed`.
 """
 
 from __future__ import annotations
