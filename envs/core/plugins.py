@@ -2,7 +2,7 @@
 
 Invariants:
 - Each file or folder of the package defines one plug-in under one name, such as `REWARD`. No list names the plug-ins.
-- A plug-in has the name of its file. Where a kind allows it, a file may define several plug-ins with names of their own.
+- A plug-in has the name of its file. A file may define several that are one idea, as a tuple; each then says its own `name`.
 - The environment variable HOMERL_<KIND> adds folders to the package, and HOMERL_PLUGINS adds folders of such folders, as a
   run has one. They are separated as in PATH.
 - A file whose name begins with an underscore is a helper, and no plug-in.
@@ -67,33 +67,30 @@ def plugin_folder_variables() -> dict[str, str]:
 
 
 def discover(
-    package: ModuleType, attribute: str, kind: type, parts: Collection[str] = (), inside: str = "", several: str = ""
+    package: ModuleType, attribute: str, kind: type, parts: Collection[str] = (), inside: str | None = None
 ) -> dict[str, Any]:
     """The plug-ins of a package by name: the package's own, then those of each added folder.
 
-    Each file defines `attribute`, an instance of `kind`. `parts` are files in the package's own folder that are no
-    plug-ins. With `inside`, a plug-in is a folder, and the file of this name in it defines the attribute. With
-    `several`, a file may define an attribute of this name instead: a sequence of plug-ins with names of their own.
-
+    Each file defines `attribute`, an instance of `kind`, or several in a tuple. `parts` are files in the package's own
+    folder that are no plug-ins. With `inside`, a plug-in is a folder, and the file of this name in it defines the attribute.
     Raises `InputError` for a folder that does not exist, for a file that cannot be used, for a name that occurs twice, and
-    for the only plug-in of a file if its `name` is not the file's.
+    for a plug-in with a `name` that is not its file's.
     """
     plugins: dict[str, Any] = {}
-    places: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for file, path in _list_plugin_files(package, parts, inside).items():
         module = f"{package.__name__}.{file}"
         imported = _import_plugin(f"{module}.{inside}" if path.stem == inside else module, path)
-        if several and hasattr(imported, several):
-            found = [_check_plugin(one, several, kind, path) for one in getattr(imported, several)]
-        else:
-            found = [_take_plugin(imported, attribute, kind, path)]
-            if (name := getattr(found[0], "name", file)) != file:
-                raise InputError(f"the {attribute} of '{file}' is named {name!r}", str(path), "give both the same name")
-        for plugin in found:
+        found: Any = getattr(imported, attribute, ABSENT)
+        several = isinstance(found, tuple) and bool(found)
+        for one in found if several else (found,):
+            plugin = _check_plugin(one, attribute, kind, path)
             name = getattr(plugin, "name", file)
+            if name != file and not several:
+                raise InputError(f"the {attribute} of '{file}' is named {name!r}", str(path), "give both the same name")
             if name in plugins:
-                raise InputError(f"there is a '{name}' already: {places[name]}", str(path), "give it another name")
-            plugins[name], places[name] = plugin, path
+                raise InputError(f"there is a '{name}' already: {paths[name]}", str(path), "give the file another name")
+            plugins[name], paths[name] = plugin, path
     return plugins
 
 
@@ -136,7 +133,7 @@ def _find_in_subfolders(folder: Path, part: str) -> Iterator[tuple[str, Path]]:
                 yield subfolder.name, path
 
 
-def _list_plugin_files(package: ModuleType, parts: Collection[str], inside: str) -> dict[str, Path]:
+def _list_plugin_files(package: ModuleType, parts: Collection[str], inside: str | None) -> dict[str, Path]:
     """The path of each file that must define a plug-in, by its name."""
     own, *added = dict.fromkeys(Path(folder).resolve() for folder in package.__path__)
     names = dict(_find_in_subfolders(own, inside) if inside else _find_modules(own))
@@ -180,16 +177,11 @@ def _locate_error(error: Exception, path: Path) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(path)
 
 
-def _take_plugin(module: ModuleType, attribute: str, kind: type, path: Path) -> Any:
-    """The plug-in of a module, which must be complete."""
-    if not hasattr(module, attribute):
+def _check_plugin(plugin: object, attribute: str, kind: type, path: Path) -> Any:
+    """The plug-in of a file, which must be complete."""
+    if plugin is ABSENT:
         remedy = f"write `{attribute} = ...`, or begin the file's name with an underscore"
         raise InputError(f"the file defines no {attribute}", str(path), remedy)
-    return _check_plugin(getattr(module, attribute), attribute, kind, path)
-
-
-def _check_plugin(plugin: Any, attribute: str, kind: type, path: Path) -> Any:
-    """A plug-in, which must be of the kind and complete."""
     if isinstance(plugin, type) and issubclass(plugin, kind):
         raise InputError(f"{attribute} is a class", str(path), f"write `{attribute} = {plugin.__name__}()`")
     if not isinstance(plugin, kind):

@@ -40,9 +40,9 @@ from homerl.envs.core.documents import InputError, remove_unfinished_writes, wri
 from homerl.host.processes import folder_lock
 from homerl.host.progress_bar import progress_bar, progress_updater
 from homerl.host.terminal import check_option_value, console, count_with_noun
-from homerl.models.endpoint.clip_images import Clips
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.endpoint_settings import refuse_secret
+from homerl.models.endpoint.llm_agent import Clips
 from homerl.models.policy.policy_agent import encode_guest_prompt
 from homerl.play.bench_results import read_bench_results, read_run_facts
 from homerl.play.loop import Policy, User
@@ -50,7 +50,7 @@ from homerl.report.cards.model_lineage import trained_blueprint_recipes
 from homerl.train.model_sources import hash_model_weights, is_adapter, resolve_model_source
 from homerl.worlds.contract import FirstAgentTally, Suite, WorldAdapter
 from homerl.worlds.registry import begin_episode, first_agents, known_suites
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 
 def build_suite(suite: Suite, folder: Path, seed: int = SEED, language: str = "en") -> Path:
@@ -311,7 +311,7 @@ def make_user_factory(settings: BenchRun) -> tuple[Callable[[int], User], str]:
     if settings.user is None:
         return ScriptedUser, "scripted"
     from homerl.models.endpoint.endpoint_settings import UserSettings
-    from homerl.worlds.users.user_factory import make_llm_users
+    from homerl.worlds.users import make_llm_users
 
     name, urls = find_served_model(settings.user), tuple(settings.user.split(","))
     return make_llm_users(UserSettings(kind="llm", url=urls, model=name), urls, name), name

@@ -28,16 +28,12 @@ from homerl.models.endpoint.endpoint_settings import AuditSettings, UserSettings
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary
 from homerl.play.loop import User, play
-from homerl.play.situation import BlueprintProtocol, Utterance
+from homerl.play.situation import Behaviour, BlueprintProtocol, Utterance
 from homerl.play.trajectory import Outcome
-from homerl.play.user_behaviours import Behaviour
 from homerl.report.figures import FigureColumn, FigureTable
 from homerl.synth.recipe import SynthRecipe
 from homerl.train.recipe import RLVESections
-from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, source_worlds, world_of
-from homerl.worlds.sources import AnyBlueprintSource
-from homerl.worlds.users.behaviour_rates import (
+from homerl.worlds.behaviour_rates import (
     WORD,
     BehaviourRate,
     behaviour_rates,
@@ -45,7 +41,10 @@ from homerl.worlds.users.behaviour_rates import (
     dialogue_behaviour_rates,
     read_dialogues,
 )
-from homerl.worlds.users.user_factory import UserFactory, open_user_factory
+from homerl.worlds.contract import ExpertConfig
+from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, source_worlds, world_of
+from homerl.worlds.sources import AnyBlueprintSource
+from homerl.worlds.users import UserFactory, open_user_factory
 
 REASONS = ("leak", "repetition", "contradiction", "gave_up", "malformed")
 BINS = (5, 10, 20, 40, 80)  # words

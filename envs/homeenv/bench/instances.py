@@ -32,7 +32,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory
 from homerl.play.words.answer_rules import Answer
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 Setting = Literal["eia", "dr"]
 Size = Literal["simple", "medium", "complex"]

@@ -20,8 +20,8 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.hashing import text_hash
 from homerl.envs.core.model import Model
+from homerl.envs.core.state_encoding import text_hash
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.tasks.author import draw_task, task_to_blueprint
@@ -36,7 +36,7 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Task,
 )
 from homerl.envs.personalhome.tasks.expert import right_answer, wrong_answer
-from homerl.envs.personalhome.tasks.task_goals import answer_goals
+from homerl.envs.personalhome.tasks.situation import answer_goals
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds import contract
 

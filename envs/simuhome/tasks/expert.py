@@ -30,10 +30,10 @@ from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.sim.react_format import MAX_POLLS, poll_seconds
 from homerl.envs.simuhome.sim.reference_solution import asserts_by_device, seconds_until, seconds_until_taken, solution_calls
 from homerl.envs.simuhome.tasks.situation import SimuHomeSituation, simuhome_situation
-from homerl.play.chat_messages import tool_calls_of
 from homerl.play.episode import Episode
 from homerl.play.loop import draw_candidates
 from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import tool_calls_of
 
 READ_TOOLS = ("get_attribute", "get_all_attributes")
 ACTS = ("execute_command", "write_attribute")

@@ -13,8 +13,7 @@ from homerl.envs.core.messages import tool_call
 from homerl.envs.simuhome.sim import react_format as react
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.llm_agent import request_candidates
-from homerl.play.chat_messages import Observation
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.play.tool_call_parser import strip_thoughts_and_controls
 
 RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "step", "schema": react.RESPONSE_SCHEMA, "strict": True}}

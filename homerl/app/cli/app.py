@@ -27,7 +27,7 @@ def find_commands() -> Mapping[str, Command]:
     """Every command by what a person types, in the order of the help."""
     known_worlds()  # one that cannot be used is refused here
     packages = [homerl.app.cli.commands, *map(importlib.import_module, find_submodules(homerl.envs, "commands"))]
-    discovered = [discover(package, "COMMAND", Command, several="COMMANDS") for package in packages]
+    discovered = [discover(package, "COMMAND", Command) for package in packages]
     found = [command for commands in discovered for command in commands.values()]
     return {command.words: command for command in sorted(found, key=lambda one: (GROUPS.index(one.group), one.words))}
 

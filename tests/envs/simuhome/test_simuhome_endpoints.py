@@ -31,7 +31,7 @@ from homerl.play.trajectory import Outcome, read_rows
 from homerl.play.words.splits import split_of
 from homerl.report.pages.bench_report import write_bench_report
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.helpers.scripted_server import MODEL, ScriptedServer
 
 QUICK = Patience(timeout=5, deadline=10, tries=2)

@@ -54,7 +54,7 @@ from homerl.report.pages.bench_report import (
     write_bench_report,
 )
 from homerl.worlds.registry import begin_episode, known_suites
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ROOT = Path(__file__).parents[3]
 EVERY = {"smh-bench": 41, "smarthome-bench": 83}  # a sample of the slots, over all subcategories and sizes

@@ -21,8 +21,8 @@ from homerl.envs.homeenv.bench.instances import HomeInstance
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.structured_answers import StructuredClient
-from homerl.play.chat_messages import spoken_words_of
 from homerl.play.confidence_intervals import cohen_kappa
+from homerl.play.spoken_words import spoken_words_of
 from homerl.play.trajectory import read_rows
 from homerl.play.words.answer_rules import Answer, judge_answer_by_rules
 from homerl.report.pages.bench_report import BenchReport, judge_sentence

@@ -1,7 +1,7 @@
-"""The commands of `homerl`, by topic. A file defines a `Command` (`homerl/host/terminal.py`) as `COMMAND`, or several as
-`COMMANDS`. The environment variable HOMERL_COMMANDS lists further folders to search.
+"""The commands of `homerl`, by topic. A file defines a `Command` (`homerl/host/terminal.py`) as `COMMAND`, or a tuple of several.
 
-The logic is in the modules that a command calls. These are imported when it runs, so that `homerl --help` is quick.
+The environment variable HOMERL_COMMANDS lists further folders to search. The logic is in the modules that a command calls;
+these are imported when it runs, so that `homerl --help` is quick.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def bench_rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench r
     console.print(again(run))
 
 
-COMMANDS = (
+COMMAND = (
     Command("bench build", "measure", bench_build, "homerl bench build SUITE --home home.json --out built"),
     Command("bench run", "measure", bench_run, "homerl bench run SUITE --model runs/mine/rlve/model --cpu --out runs/bench"),
     Command("bench rescore", "measure", bench_rescore, "homerl bench rescore runs/bench"),

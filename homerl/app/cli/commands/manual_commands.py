@@ -32,7 +32,7 @@ def schemas(out: Annotated[Path, typer.Option(help="a folder for the schemas")] 
     console.print("\n".join(map(str, (*write_json_schemas(out), write_recipe_schema(out)))))
 
 
-COMMANDS = (
+COMMAND = (
     Command("glossary", "research", glossary, "homerl glossary --out glossary.md"),
     Command("reference", "research", reference, "homerl reference --out reference.md"),
     Command("schemas", "research", schemas, "homerl schemas --out schemas"),

@@ -117,7 +117,7 @@ def serve(
         asyncio.run(serve_app(ModelServer(model, address, max_tokens).build_server_app(), socket))
 
 
-COMMANDS = (
+COMMAND = (
     Command("chat", "start here", chat, "homerl chat runs/mine --page"),
     Command("export", "train", export, "homerl export runs/mine --to models/mine"),
     Command("serve", "train", serve, "homerl serve runs/mine --port 8000"),

@@ -87,7 +87,7 @@ def audit_user(
     raise typer.Exit(1 if report.breaches else 0)
 
 
-COMMANDS = (
+COMMAND = (
     Command("init", "start here", init, "homerl init --out my_recipes"),
     Command("check", "start here", check, "homerl check recipes/quickstart.yaml --out runs/mine", overrides=True),
     Command("run", "start here", run, "homerl run recipes/quickstart.yaml --out runs/mine", overrides=True),

@@ -71,7 +71,7 @@ def push_data(
     console.print(f"pushed to {push_dataset(run, to, private=not public, license=license)}")
 
 
-COMMANDS = (
+COMMAND = (
     Command("compare", "measure", compare, "homerl compare runs/step runs/trajectory --out compare.html"),
     Command("seeds", "measure", seeds, "homerl seeds runs/seed0 runs/seed1 runs/seed2"),
     Command("view episode", "measure", view_episode, "homerl view episode runs/mine/rlve/bench/heldout --episode 3"),

@@ -20,7 +20,7 @@ from homerl.envs.personalhome.bench.scenes_suite import ScenesSuite, build_scene
 from homerl.envs.personalhome.bench.suite import build_household_instances as build_plain
 from homerl.envs.personalhome.sim.env import result_to_observation
 from homerl.envs.personalhome.tasks.expert import right_answer
-from homerl.models.endpoint.clip_images import MOST, add_frame_images
+from homerl.models.endpoint.llm_agent import MOST, add_frame_images
 from homerl.play.trajectory import read_rows
 
 pillow = pytest.importorskip("PIL.Image")
