@@ -38,19 +38,6 @@ def replace_device_ids(text: str, home: Home) -> str:
     return re.sub(r"\w+", lambda match: named.get(match[0], match[0]), text, flags=re.A)
 
 
-def find_utterance_fault(text: str, episode: Episode, intents: Sequence[Intent]) -> tuple[str, str] | None:
-    """(reason, explanation) if the user must not say this while these intents are open, else None."""
-    words, situation = load_manner(episode.blueprint.language), home_situation_of(episode)
-    own = texts_told_to_person(situation.blueprint, intents)
-    if leaked := find_leaked_word(text, own, situation.home, words):
-        return "leak", f"the user said {leaked!r}, which a person would not"
-    if _is_repetition(text, episode):
-        return "repetition", "the user said the same again though nothing had changed"
-    if named := find_contradiction(text, own, episode, intents, words):
-        return "contradiction", f"the user named {named!r}, which is not what it wants"
-    return None
-
-
 def texts_told_to_person(blueprint: Blueprint, intents: Sequence[Intent]) -> str:
     """Everything that the person was told, as one text: the intents' wordings, the scene, the memory and the history."""
     wishes = [text for intent in intents for text in (intent.clarification, *intent.queries)]
@@ -138,22 +125,6 @@ def mentioned_devices(text: str, home: Home) -> Iterator[str]:
             text = _word_pattern(name).sub(" ", text)
 
 
-def is_on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
-    """Whether a text names a device, a room or a value of the intent; one word of a name suffices.
-
-    None if the intent has neither devices nor values.
-    """
-    plan = home_situation_of(episode).home.plan.devices_by_did
-    actions = intent.automation.actions if intent.automation else ()
-    dids = {*intent.devices, *(did for did, _ in intent.reads), *(call.did for call in actions)}
-    names = {word for did in dids & plan.keys() for name in (plan[did].name, plan[did].room.name) for word in name.split()}
-    values = set(_intent_numbers(intent))
-    if not (names or values):
-        return None
-    said = numbers_in_text(text, load_manner(episode.blueprint.language))
-    return any(_has_word(word, text) for word in names) or not values.isdisjoint(said)
-
-
 def _intent_numbers(intent: Intent) -> Iterable[float]:
     """The numbers of the intent's plan, conditions and automation."""
     calls = (*intent.plan, *(intent.automation.actions if intent.automation else ()))
@@ -227,8 +198,16 @@ class HomePersona:
         return replace_device_ids(text, home_situation_of(self.episode).home)
 
     def fault(self, text: str, intents: Sequence[Intent]) -> tuple[str, str] | None:
-        """See `find_utterance_fault`."""
-        return find_utterance_fault(text, self.episode, intents)
+        """(reason, explanation) if the user must not say this while these intents are open, else None."""
+        words, situation = load_manner(self.episode.blueprint.language), home_situation_of(self.episode)
+        own = texts_told_to_person(situation.blueprint, intents)
+        if leaked := find_leaked_word(text, own, situation.home, words):
+            return "leak", f"the user said {leaked!r}, which a person would not"
+        if _is_repetition(text, self.episode):
+            return "repetition", "the user said the same again though nothing had changed"
+        if named := find_contradiction(text, own, self.episode, intents, words):
+            return "contradiction", f"the user named {named!r}, which is not what it wants"
+        return None
 
     def meant(self, text: str, intents: Sequence[Intent]) -> Intent | None:
         """The intent whose devices the text names, if there is exactly one such intent."""
@@ -238,8 +217,21 @@ class HomePersona:
         return matching[0] if len(matching) == 1 else None
 
     def on_topic(self, text: str, intent: Intent) -> bool | None:
-        """See `is_on_topic`."""
-        return is_on_topic(text, self.episode, intent)
+        """Whether a text names a device, a room or a value of the intent; one word of a name suffices.
+
+        None if the intent has neither devices nor values.
+        """
+        plan = home_situation_of(self.episode).home.plan.devices_by_did
+        calls = intent.automation.actions if intent.automation else ()
+        dids = {*intent.devices, *(did for did, _ in intent.reads), *(call.did for call in calls)}
+        names = {
+            word for did in dids & plan.keys() for name in (plan[did].name, plan[did].room.name) for word in name.split()
+        }
+        values = set(_intent_numbers(intent))
+        if not (names or values):
+            return None
+        said = numbers_in_text(text, load_manner(self.episode.blueprint.language))
+        return any(_has_word(word, text) for word in names) or not values.isdisjoint(said)
 
 
 def _describe_room(home: Home, room: Room, words: Manner) -> str:

@@ -21,7 +21,7 @@ from homerl.envs.homeenv.sim.home_world import HomeWorld, name_state_changes
 from homerl.envs.homeenv.sim.plan.conditions import Condition
 from homerl.envs.homeenv.sim.toolset import ToolsetWriter
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, added_by_courses, turns_needed
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, turns_needed
 from homerl.envs.homeenv.tasks.goals import Goal, HeardReplies, compile_goals, compile_keeps, rules_serving_wish
 from homerl.envs.homeenv.tasks.prompts import device_label, episode_system_prompt
 from homerl.play.episode import Episode
@@ -144,8 +144,10 @@ class HomeSituation(Situation):
 
     @property
     def added(self) -> AddedLimits:
-        """What the courses of the wishes add."""
-        return added_by_courses(self.blueprint)
+        """What the courses of all wishes add: a turn for each part after the first and for each aside; the parts' calls."""
+        intents = self.blueprint.intents
+        turns = sum(max(0, len(intent.course) - 1) + (intent.aside is not None) for intent in intents)
+        return AddedLimits(turns, sum(len(part.plan) for intent in intents for part in intent.course))
 
     def course_of(self, intent: int) -> Course:
         """The course of the intent."""
