@@ -214,6 +214,7 @@ def make_home_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, droppe
     dropped = Counter() if dropped is None else dropped
     before = dropped.copy()
     for _ in range(ATTEMPTS):
+        # Training homes have even seeds and held-out ones odd seeds, so the splits share none.
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
         if blueprint := author_candidate(recipe, split, seed, home, rng, dropped):
             return blueprint

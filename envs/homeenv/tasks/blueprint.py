@@ -45,6 +45,7 @@ class Call(Model):
 
     did: str
     service: str
+    # By position, as all toolsets can write them. None stands for an argument that is left out before one that is given.
     args: tuple[str | int | float | bool | tuple[float | str, ...] | None, ...] = ()
 
     @property

@@ -137,6 +137,7 @@ async def author_home_blueprint(
     rng = random.Random(f"llm blueprint {split} {seed}")
 
     async def write(number: int) -> AuthoredBlueprint:
+        # As in `make_home_blueprint`: the parity of the seed keeps the homes of the splits apart.
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
         authored = await TaskCandidate(recipe, split, seed, home, client, dropped).author_tasks(rng)
         return AuthoredBlueprint(authored.blueprint, authored.record | {"candidates": number})

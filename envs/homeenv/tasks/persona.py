@@ -28,8 +28,9 @@ CODE = re.compile(
     r"|\b\w+ ?: ?(?:true|false)\b|\b(?:state|status|power|mode) ?: ?(?:on|off)\b",
     re.I | re.A,
 )
+# No part of a word, of a decimal, of a time of day ("7:30", "7 pm") or of an ordinal ("2nd").
 DIGITS = re.compile(r"(?<![\w.:])\d+(?:\.\d+)?(?!\d|:\d|[.]\d|\s?[ap]\.?m\b|st\b|nd\b|rd\b|th\b)", re.I | re.A)
-THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
+THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")  # the comma of "1,500"
 
 
 def replace_device_ids(text: str, home: Home) -> str:
@@ -78,7 +79,7 @@ def find_contradiction(text: str, own: str, episode: Episode, intents: Sequence[
     home, said = home_situation_of(episode).home, numbers_in_text(text, words)
     # The person knows the numbers that it was told, and those in the intents' plans and conditions.
     told = numbers_in_text(own, words) | {value for intent in intents for value in _intent_numbers(intent)}
-    if not _matches(words.objects, text):
+    if not _is_found_in(words.objects, text):
         if device := _foreign_device(text, own, home, intents):
             return device
         return f"{min(said - told):g}" if said - told else _opposite_word(text, own, intents, words)
@@ -149,12 +150,12 @@ def _opposite_word(text: str, own: str, intents: Sequence[Intent], words: Manner
     for pair in words.opposites:
         for said, wanted in (pair, pair[::-1]):
             match = re.search(said, text, re.I)
-            if match and not _matches(wanted, text) and _matches(wanted, own) and not _matches(said, own):
+            if match and not _is_found_in(wanted, text) and _matches(wanted, own) and not _matches(said, own):
                 return match[0]
     return None
 
 
-def _matches(pattern: str, text: str) -> bool:
+def _is_found_in(pattern: str, text: str) -> bool:
     return re.search(pattern, text, re.I) is not None
 
 

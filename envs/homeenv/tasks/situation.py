@@ -50,10 +50,12 @@ class HomeSituation(Situation):
     def from_blueprint(cls, blueprint: Blueprint) -> HomeSituation:
         """The situation at the start of a blueprint."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
-        return _situation(blueprint, HomeWorld(home, toolset=blueprint.toolset), home)
+        # The world gets no tasks: goals are judged by `met` alone, once a step, with what was heard.
+        return _compile_situation(blueprint, HomeWorld(home, toolset=blueprint.toolset), home)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _situation, (self.blueprint, self.world, self.start, self.heard)
+        # Goals hold functions, which cannot be pickled; they are compiled again from the blueprint.
+        return _compile_situation, (self.blueprint, self.world, self.start, self.heard)
 
     def opening(self) -> list[Message]:
         """The system prompt, and the blueprint's history of earlier messages."""
@@ -89,6 +91,7 @@ class HomeSituation(Situation):
         if self.blueprint.visit:
             return 0
         slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
+        # Slots of rooms have no `read_only`: their air is a measurement too.
         changed = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}
         acted = (
             rule for rule in self.home.rules if rule.progress.fired is not None and rule.progress.fired >= self.start.clock
@@ -183,7 +186,9 @@ def home_situation_of(episode: Episode) -> HomeSituation:
     return cast(HomeSituation, episode.situation)
 
 
-def _situation(blueprint: Blueprint, world: HomeWorld, start: Home, heard: HeardReplies = HeardReplies()) -> HomeSituation:
+def _compile_situation(
+    blueprint: Blueprint, world: HomeWorld, start: Home, heard: HeardReplies = HeardReplies()
+) -> HomeSituation:
     """The situation of these parts, with the goals of its blueprint."""
     return HomeSituation(blueprint, world, start, compile_goals(blueprint, start), compile_keeps(blueprint, start), heard)
 

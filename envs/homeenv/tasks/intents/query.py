@@ -374,7 +374,7 @@ def _ask_warmest_room(home: Home, rng: random.Random) -> Questions:
 def _ask_most(home: Home, rng: random.Random) -> Questions:
     """ "Which light has the highest brightness?" """
     for kind in rng.sample(list(LEVELS), len(LEVELS)):
-        before, levels = _levels(home, kind)
+        before, levels = _compared_levels(home, kind)
         highest = rng.random() < 0.5
         values = sorted((value for _, _, value in levels), reverse=highest)
         if len(values) < 2 or values[0] == values[1]:
@@ -390,7 +390,7 @@ def _ask_most(home: Home, rng: random.Random) -> Questions:
 def _ask_average(home: Home, rng: random.Random) -> Questions:
     """ "What is the average set temperature of the heaters?", or the highest, or the lowest."""
     for kind in rng.sample(list(LEVELS), len(LEVELS)):
-        before, levels = _levels(home, kind)
+        before, levels = _compared_levels(home, kind)
         if len(levels) < 2:
             continue
         name, of = rng.choice((("average", lambda vs: sum(vs) / len(vs)), ("highest", max), ("lowest", min)))
@@ -406,7 +406,7 @@ def _ask_average(home: Home, rng: random.Random) -> Questions:
         yield make_question_draft(meaning, answer, reads, reply, before=before)
 
 
-def _levels(home: Home, kind: str) -> tuple[tuple[Call, ...], list[tuple[Device, str, float]]]:
+def _compared_levels(home: Home, kind: str) -> tuple[tuple[Call, ...], list[tuple[Device, str, float]]]:
     """Calls before the episode that light all lamps, and then the (device, path, value) triples to compare.
 
     There are no triples if it is unclear which devices are meant.
