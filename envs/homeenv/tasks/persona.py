@@ -150,7 +150,7 @@ def _opposite_word(text: str, own: str, intents: Sequence[Intent], words: Manner
     for pair in words.opposites:
         for said, wanted in (pair, pair[::-1]):
             match = re.search(said, text, re.I)
-            if match and not _is_found_in(wanted, text) and _matches(wanted, own) and not _matches(said, own):
+            if match and not _is_found_in(wanted, text) and _is_found_in(wanted, own) and not _is_found_in(said, own):
                 return match[0]
     return None
 
