@@ -50,7 +50,7 @@ class SimuHomeWorld(WorldAdapter):
 
         return ReActAgent if setting == "react" else None
 
-    paraphraser = late("homerl.envs.simuhome.tasks.paraphrase", "SimuHomeParaphraser")
+    paraphraser = late("homerl.envs.simuhome.tasks.author", "SimuHomeParaphraser")
 
     @property
     def suites(self) -> Mapping[str, Suite]:
@@ -73,7 +73,7 @@ class SimuHomeWorld(WorldAdapter):
     def card(self, recipe: Mapping[str, Any]) -> Card:
         """The part of a model card that describes SimuHome: tools and system message, as a recipe sets them."""
         from homerl.envs.simuhome.sim.tools import TOOLS, TOOLSETS
-        from homerl.envs.simuhome.tasks.languages import language_file, system_message
+        from homerl.envs.simuhome.tasks.sentences import language_file, system_message
 
         language = recipe.get("language", "en")
         return Card(

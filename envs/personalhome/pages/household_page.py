@@ -19,9 +19,9 @@ from itertools import groupby
 from pathlib import Path
 
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.personalhome.bench.episode_results import final_words
-from homerl.envs.personalhome.pages import task_view
-from homerl.envs.personalhome.pages.episode_replay import EpisodeMarks, EpisodeReplay, FactMark
+from homerl.envs.personalhome.bench.run_results import final_words
+from homerl.envs.personalhome.pages import episode_view as task_view
+from homerl.envs.personalhome.pages.episode_view import EpisodeMarks, EpisodeReplay, FactMark
 from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
 from homerl.envs.personalhome.sim.appliance_features import load_features
 from homerl.envs.personalhome.sim.household import Event, Household, Memory

@@ -21,12 +21,12 @@ from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.model import Model
 from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim.episode_file import read_episode
-from homerl.envs.simuhome.sim.react_format import MAX_TURNS
 from homerl.envs.simuhome.tasks.answer_checks import expert_reply
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
 from homerl.envs.simuhome.tasks.expert import BASELINES
-from homerl.envs.simuhome.tasks.languages import check_simuhome_language
+from homerl.envs.simuhome.tasks.sentences import check_simuhome_language
+from homerl.envs.simuhome.tasks.situation import MAX_TURNS
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import Agent, play
 from homerl.play.trajectory import Trajectory

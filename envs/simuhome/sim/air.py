@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 
 from homerl.envs.core.state_encoding import AddedField, written_as
 from homerl.envs.simuhome.sim.episode_file import VARIABLES
-from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome, MatterRoom
-from homerl.envs.simuhome.sim.operation_results import is_number
+from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome, MatterRoom, is_number
 
 INF = math.inf
 State = tuple[Any, ...]  # a device's state: the values of the attributes in its `SIGNATURE`

@@ -1,20 +1,16 @@
-"""The registry of what clusters do: the functions for commands, attribute writes and the passage of time.
+"""What modules of clusters share: the registry of their functions, and how many seconds a number of passes counts.
 
 Invariants:
 - A command or write function gets a `ClusterView` and the arguments that the catalogue lists. It returns the data of
   the result or raises `OperationError`.
 - A pass function advances its cluster by n passes. The result is exactly that of n single passes.
-
-Countdowns: how many whole seconds a number of passes counts.
+- With passes of 0.1 s, second k is counted at pass 10k + 1. The released program adds 0.1 as doubles, and ten such
+  additions fall just short of 1.
+- With passes of any other length, the fraction is summed pass by pass, as the released program sums it.
 
 A counter says how much of a second has been counted, and is 0 after a reset. An integer counts passes of 0.1 s, and
 begins anew with each second; from the second one on it is a `LaterCounter`. A float is the fraction of a second itself, for
 passes of any other length.
-
-Invariants:
-- With passes of 0.1 s, second k is counted at pass 10k + 1. The released program adds 0.1 as doubles, and ten such additions
-  fall just short of 1.
-- With passes of any other length, the fraction is summed pass by pass, as the released program sums it.
 """
 
 from __future__ import annotations

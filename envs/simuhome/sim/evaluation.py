@@ -14,8 +14,7 @@ from homerl.envs.simuhome.sim import air
 from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim import virtual_time as passage
 from homerl.envs.simuhome.sim.episode_file import AttributeAssert, EpisodeFile, GoalSpec, RequiredAction
-from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.operation_results import OperationError, is_number
+from homerl.envs.simuhome.sim.home import MatterHome, OperationError, is_number
 
 MIN_DIFFERENCE = 1e-8  # the least difference of a room variable from that of the untouched home
 SETTLE_TICKS = 5  # ticks between the agent's end and the final state

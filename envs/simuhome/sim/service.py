@@ -1,13 +1,10 @@
-"""Commands and attribute writes: the checks between an agent's call and what a cluster does.
+"""What an agent's call does in a home: the checks before commands and attribute writes, and the answers of reading tools.
 
 Invariants:
 - The order of checks is: device, the device's own conditions, endpoint, cluster, command, arguments. The cluster's own
   function comes last.
-- A call that fails has changed nothing.
-
-The answers of the agent's reading tools. No function here changes a home.
-
-Invariant: enumeration members are shown as numbers. Only a device's structure shows their names.
+- A call that fails has changed nothing, and a reading tool changes nothing.
+- Enumeration members are shown as numbers. Only a device's structure shows their names.
 """
 
 from __future__ import annotations
@@ -25,8 +22,15 @@ from homerl.envs.simuhome.sim.cluster_registry import store_attribute
 from homerl.envs.simuhome.sim.clusters import COMMANDS, WRITES
 from homerl.envs.simuhome.sim.device_catalogue import CATALOGUE, REQUIRED, Cluster, Struct, enum_member
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
-from homerl.envs.simuhome.sim.home import ClusterView, MatterDevice, MatterHome
-from homerl.envs.simuhome.sim.operation_results import OperationError, UnhandledError, is_number, refuse_unless
+from homerl.envs.simuhome.sim.home import (
+    ClusterView,
+    MatterDevice,
+    MatterHome,
+    OperationError,
+    UnhandledError,
+    is_number,
+    refuse_unless,
+)
 
 RESERVED = {"self", "endpoint_id", "cluster_id", "command_id"}
 HEAT_PUMP_RANGES = {

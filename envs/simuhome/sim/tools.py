@@ -1,14 +1,13 @@
-"""The documentation of clusters, in passages, and a search in it (BM25).
+"""The agent's tools: their schemas, the checks of parameter names, and the envelope around each result.
 
-Invariants: passages are ASCII and have at most 1000 characters; a query gives the same passages in every process.
-
-The agent's tools: their schemas, the checks of parameter names, and the envelope around each result.
+One tool searches the documentation of clusters, which has the form of passages (BM25).
 
 Invariants:
 - `call_tool` never raises on an agent's arguments.
 - A call whose envelope has a code other than 200 has changed nothing.
 - No number from `MOST_NUMBER` on, and no infinity, reaches a home. So sums and products of values stay finite.
 - In strict mode the agent sees a refusal as an HTTP client does: the status class and the URL, but no reason.
+- Passages are ASCII and have at most 1000 characters; a query gives the same passages in every process.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from homerl.envs.simuhome.sim import service
 from homerl.envs.simuhome.sim import virtual_time as workflows
 from homerl.envs.simuhome.sim.device_catalogue import CATALOGUE, REQUIRED, Cluster, all_clusters
 from homerl.envs.simuhome.sim.episode_file import TICK_INTERVALS
-from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.operation_results import OperationError, error_envelope, refuse_unless
+from homerl.envs.simuhome.sim.home import MatterHome, OperationError, error_envelope, refuse_unless
 
 if TYPE_CHECKING:
     from rank_bm25 import BM25Plus

@@ -24,12 +24,17 @@ from homerl.envs.core.world import action_arguments
 from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim import tools
 from homerl.envs.simuhome.sim.air import WATCHED
-from homerl.envs.simuhome.sim.device_calls import Action, moving_calls
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT, EpisodeFile, GoalSpec
 from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.react_format import MAX_POLLS, poll_seconds
-from homerl.envs.simuhome.sim.reference_solution import asserts_by_device, seconds_until, seconds_until_taken, solution_calls
-from homerl.envs.simuhome.tasks.situation import SimuHomeSituation, simuhome_situation
+from homerl.envs.simuhome.sim.reference_solution import (
+    Action,
+    asserts_by_device,
+    moving_calls,
+    seconds_until,
+    seconds_until_taken,
+    solution_calls,
+)
+from homerl.envs.simuhome.tasks.situation import MAX_POLLS, SimuHomeSituation, poll_seconds, simuhome_situation
 from homerl.play.chat_messages import tool_calls_of
 from homerl.play.episode import Episode
 from homerl.play.loop import draw_candidates

@@ -27,10 +27,9 @@ from homerl.envs.simuhome.sim.env import SimuHome
 from homerl.envs.simuhome.sim.episode_file import EpisodeFile
 from homerl.envs.simuhome.sim.evaluation import AgentCall
 from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.react_format import MAX_FAILURES, MAX_POLLS, poll_seconds
 from homerl.envs.simuhome.tasks.answer_checks import goals_answered, stray_changes
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeIntent
-from homerl.envs.simuhome.tasks.languages import system_message
+from homerl.envs.simuhome.tasks.sentences import system_message
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply, Situation
 
@@ -54,6 +53,14 @@ def exact_goal_texts(task: Mapping[str, Any]) -> list[str]:
 
 
 TICKS_PER_SECOND = 10
+# The released program's limits: messages, failed messages in a row, status queries (polls) of one workflow.
+MAX_TURNS, MAX_FAILURES, MAX_POLLS = 20, 3, 8
+LONGEST_POLL = 8  # seconds
+
+
+def poll_seconds(number: int) -> int:
+    """The seconds that pass before a status query of a workflow is answered, by its number: 0, 1, 2, 4, 8, 8..."""
+    return 0 if number < 2 else min(2 ** (number - 2), LONGEST_POLL)
 
 
 def simuhome_situation(episode: Episode) -> SimuHomeSituation:

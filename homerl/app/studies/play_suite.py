@@ -341,7 +341,7 @@ def make_local_factories(
     """The factories for a model that this process loads."""
     import torch
 
-    from homerl.bench.score_provenance import model_file_stamps
+    from homerl.bench.stored_scores import model_file_stamps
     from homerl.models.policy.policy_agent import agent_factory_for
 
     engine, tokenizer = load_local_engine(

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from homerl import __version__
-from homerl.bench.score_provenance import read_complete_scores
+from homerl.bench.stored_scores import read_complete_scores
 from homerl.envs.core.documents import InputError, name_path_in_errors, read_json, write_atomic
 from homerl.host.html_pages import fold_long_text
 from homerl.host.run_folders import OF_TASKS, STAGES, refuse_unloaded_run_plugins

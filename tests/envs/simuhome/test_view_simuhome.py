@@ -12,8 +12,7 @@ import pytest
 
 from homerl.bench.suites import read_suite
 from homerl.envs.simuhome.bench.suite import play_simuhome_instance
-from homerl.envs.simuhome.pages.episode import make_simuhome_page, render_simuhome_page
-from homerl.envs.simuhome.pages.home_texts import device_names, plain_goal_texts
+from homerl.envs.simuhome.pages.episode import device_names, make_simuhome_page, plain_goal_texts, render_simuhome_page
 from homerl.envs.simuhome.tasks.expert import BASELINES, FixedAnswerAgent
 from homerl.envs.simuhome.tasks.situation import exact_goal_texts as exact_goals
 from homerl.worlds.registry import begin_episode

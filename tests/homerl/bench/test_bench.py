@@ -24,10 +24,10 @@ from homerl.app.runs.launch import main as launch
 from homerl.app.runs.stages import suite_episodes
 from homerl.app.studies.play_suite import BenchRun, SuiteInstances, build_suite, run_benchmark
 from homerl.bench.recipe import BenchSettings, SuiteSettings
-from homerl.bench.rescore import rescore_run
 from homerl.bench.runner import SCOUTS, NothingScored
 from homerl.bench.scores import pass_hat
 from homerl.bench.scores import score_results as score_of
+from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import read_suite, spread_evenly, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.expert import Expert

@@ -12,8 +12,8 @@ from scripted_server import Faults, ScriptedServer
 
 from homerl.app.studies.play_suite import BenchRun, SuiteInstances, make_judge_settings, run_benchmark
 from homerl.bench.judge import Judge, judge_cases
-from homerl.bench.rescore import rescore_run
 from homerl.bench.runner import BenchJournal
+from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import read_suite, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.bench.cases import RUBRICS

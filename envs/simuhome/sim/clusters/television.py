@@ -1,6 +1,4 @@
-"""The cluster MediaPlayback of a TV. The data of a result is a string.
-
-The clusters Channel and KeypadInput of a TV.
+"""The clusters MediaPlayback, Channel and KeypadInput of a TV. The data of a MediaPlayback command's result is a string.
 
 Invariant: in strict mode the channel commands only work on the catalogue's own channel structures, as in the released
 program. If the list was loaded or written, they fail with an internal error (500) once their arguments have passed the
@@ -15,8 +13,7 @@ from typing import Any
 from homerl.envs.simuhome.sim.cluster_registry import register_command
 from homerl.envs.simuhome.sim.clusters import power_and_level
 from homerl.envs.simuhome.sim.device_catalogue import Struct
-from homerl.envs.simuhome.sim.home import ClusterView
-from homerl.envs.simuhome.sim.operation_results import OperationError, is_integer, refuse_unless
+from homerl.envs.simuhome.sim.home import ClusterView, OperationError, is_integer, refuse_unless
 
 PLAYING, PAUSED, NOT_PLAYING = range(3)  # Matter's PlaybackStateEnum; a file may also load 3, buffering
 

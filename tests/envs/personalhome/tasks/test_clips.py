@@ -13,10 +13,10 @@ from scripted_server import MODEL, ScriptedServer
 
 from homerl.app.studies import play_suite as evaluation
 from homerl.app.studies.play_suite import BenchRun, run_benchmark
-from homerl.bench.rescore import rescore_run
+from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import read_suite, write_suite
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.scenes_suite import ScenesSuite, build_scene_instances
+from homerl.envs.personalhome.bench.suite import ScenesSuite, build_scene_instances
 from homerl.envs.personalhome.bench.suite import build_household_instances as build_plain
 from homerl.envs.personalhome.sim.env import result_to_observation
 from homerl.envs.personalhome.tasks.expert import right_answer

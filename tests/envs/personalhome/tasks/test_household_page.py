@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from homerl.app.cli.app import app
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import call_message, text_message, tool_call
-from homerl.envs.personalhome.pages import task_view
-from homerl.envs.personalhome.pages.episode_replay import EpisodeMarks, EpisodeReplay, replay_episode
+from homerl.envs.personalhome.pages import episode_view as task_view
+from homerl.envs.personalhome.pages.episode_view import EpisodeMarks, EpisodeReplay, replay_episode
 from homerl.envs.personalhome.pages.household_page import EpisodeView, HouseholdPage, render_household
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.tasks.author import make_personalhome_blueprint

@@ -13,7 +13,7 @@ import pytest
 
 from homerl.bench.suites import instance_to_line
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.scenes_suite import (
+from homerl.envs.personalhome.bench.suite import (
     HOUSEHOLDS,
     QUESTIONS,
     RECIPE,
@@ -45,7 +45,7 @@ ROOT = Path(__file__).parents[4]
 BUILD = """
 from collections import Counter
 from homerl.bench.suites import instance_to_line
-from homerl.envs.personalhome.bench.scenes_suite import build_scene_instances
+from homerl.envs.personalhome.bench.suite import build_scene_instances
 instances = build_scene_instances(5, "en", Counter(), lambda done, total: None, 3)
 print("".join(map(instance_to_line, instances)), end="")
 """
