@@ -32,14 +32,13 @@ from homerl.envs.core.model import Model
 from homerl.host.confidence_intervals import cohen_kappa, share_interval
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
-from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer, judge_fault
+from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer, ask_at_once, judge_fault
 from homerl.play.bench_results import SCORED, read_results_file
 from homerl.play.faults import Boundary, Fault, InfraError
 from homerl.play.trajectory import Outcome, Trajectory, read_rows, read_trajectories, write_rows
 from homerl.worlds.contract import JudgeCase
 from homerl.worlds.registry import world_of
 
-AT_ONCE = 16
 FILE = "judgements.jsonl"
 STORED = ("kind", "asked", "wanted", "said", "rule")  # what a judgement keeps of its case
 FORM = 'Answer with one JSON object: {"why": "a few words", "verdict": "right" or "wrong"}.'
@@ -122,23 +121,20 @@ async def judge_cases(
 ) -> None:
     """Judge each case that is not in the journal, and add the verdicts; a judge that fails leaves its fault there."""
     missing = {key: case for case in todo if not journal.is_settled(key := judgement_key(case, judge.name))}
-    gate, heard = asyncio.Semaphore(AT_ONCE), 0
 
-    async def judge_case(key: str, case: JudgeCase) -> None:
-        nonlocal heard
+    async def judge_case(keyed: tuple[str, JudgeCase]) -> bool:
+        key, case = keyed
         told = {case.asked_as: case.asked, "truth": case.wanted, "assistant": case.said}
-        async with gate:
-            try:
-                found: Vote | Fault = await judge.request_verdict(case.rubric, told)
-            except (InfraError, UnreadableAnswer) as error:
-                found = judge_fault(error)
+        try:
+            found: Vote | Fault = await judge.request_verdict(case.rubric, told)
+        except (InfraError, UnreadableAnswer) as error:
+            found = judge_fault(error)
         about = {name: value for name, value in asdict(case).items() if name in STORED}
         given = found.model_dump() if isinstance(found, Vote) else {"fault": asdict(found)}
         journal.append_rows([{"index": key, "counts": isinstance(found, Vote), "by": judge.name} | about | given])
-        heard += isinstance(found, Vote)
-        progress(heard, len(missing))
+        return isinstance(found, Vote)
 
-    await asyncio.gather(*(judge_case(key, case) for key, case in missing.items()))
+    await ask_at_once(missing.items(), judge_case, progress)
 
 
 def judgement_key(case: JudgeCase, by: str) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -83,7 +83,7 @@ class HomeSuite(contract.Suite):
     ) -> tuple[int, Iterator[HomeInstance]]:
         """Make the instances of a seed, see the contract."""
         require_complete_language(language)
-        return self.count, build_home_instances(self, seed, language, dropped, progress)
+        return self.count, (make_home_instance(self, slot, seed, language, dropped) for slot in suite_slots(self))
 
     def printed(self) -> Mapping[str, Any]:
         """The figures of the suite's paper."""
@@ -155,20 +155,6 @@ def apportion_counts(count: int, shares: Shares) -> dict[Size, int]:
     return counts
 
 
-def build_home_instances(
-    suite: HomeSuite,
-    seed: int = SEED,
-    language: str = "en",
-    dropped: Counter[str] | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Iterator[HomeInstance]:
-    """All instances of a suite, in order. `progress` is called with (done, total)."""
-    dropped = Counter() if dropped is None else dropped
-    for done, slot in enumerate(suite_slots(suite), 1):
-        yield make_home_instance(suite, slot, seed, language, dropped)
-        progress(done, suite.count)
-
-
 def make_home_instance(
     suite: HomeSuite, slot: SuiteSlot, seed: int, language: str = "en", dropped: Counter[str] | None = None
 ) -> HomeInstance:
@@ -176,28 +162,37 @@ def make_home_instance(
 
     Raises `RuntimeError` if none of `TRIES` candidates is valid. Candidates that fail are counted in `dropped`.
     """
-    dropped = Counter() if dropped is None else dropped
-    rng = random.Random(f"{suite.name} {seed} {language} {slot.instance_id(suite)}")
+    dropped, id = Counter() if dropped is None else dropped, slot.instance_id(suite)
+    rng = random.Random(f"{suite.name} {seed} {language} {id}")
     homes = HomeRecipe(scale=slot.size, entrance=True, lexicon="heldout", language=language)
     recipe = instance_recipe(homes, slot.category.family, slot.subcategory, suite.toolset)
-    shared = suite.shared_complex and slot.size == "complex"
+    shared = _shared_home(seed, language) if suite.shared_complex and slot.size == "complex" else None
+    about = {"id": id, "category": slot.category.name, "subcategory": slot.subcategory, "size": slot.size}
     for _ in range(TRIES):
-        number = rng.getrandbits(40)
-        home = _shared_home(seed, language) if shared else make_home(2 * number + 1, homes)
-        if (blueprint := author_candidate(recipe, "heldout", number, home, rng, dropped)) is None:
-            continue
-        instance = HomeInstance(
-            id=slot.instance_id(suite),
-            category=slot.category.name,
-            subcategory=slot.subcategory,
-            size=slot.size,
-            toolset=suite.toolset,
-            blueprint=blueprint.model_copy(update={"id": slot.instance_id(suite)}),
-        )
-        if (flaw := first_flaw(instance)) is None:
+        if instance := _make_candidate(recipe, about, rng, dropped, shared):
             return instance
+    raise RuntimeError(f"no valid instance for {id} in {TRIES} candidates: {dict(dropped)}")
+
+
+def _make_candidate(
+    recipe: BlueprintRecipe, about: Mapping[str, Any], rng: random.Random, dropped: Counter[str], home: Home | None = None
+) -> HomeInstance | None:
+    """An instance with the fields `about`, in a home of the recipe if none is given.
+
+    It is None if the instance fails a check, and the reason is counted in `dropped`.
+    """
+    number = rng.getrandbits(40)
+    home = make_home(2 * number + 1, recipe.home) if home is None else home
+    if (blueprint := author_candidate(recipe, "heldout", number, home, rng, dropped)) is None:
+        return None
+    size = next((size for size, most in MOST.items() if len(home.plan.devices) <= most), "complex")
+    own = {"category": blueprint.intents[-1].family, "size": size, "toolset": recipe.toolset}
+    blueprint = blueprint.model_copy(update={"id": about["id"]})
+    instance = HomeInstance.model_validate({**own, **about, "blueprint": blueprint})
+    if (flaw := first_flaw(instance)) is not None:
         dropped[f"validity: {flaw}"] += 1
-    raise RuntimeError(f"no valid instance for {slot.instance_id(suite)} in {TRIES} candidates: {dict(dropped)}")
+        return None
+    return instance
 
 
 @lru_cache(maxsize=4)
@@ -269,7 +264,7 @@ class OwnHome(contract.Suite):
                 home = HomeRecipe(files=(homes[(number + attempt) % len(homes)],), language=language)
                 recipe = instance_recipe(home, family, subcategory, self.toolset)
                 recipe = recipe.model_copy(update={"prompt": self.prompt})
-                instance = self._make_candidate(recipe, id, subcategory, rng, dropped)
+                instance = _make_candidate(recipe, {"id": id, "subcategory": subcategory}, rng, dropped)
                 if instance and _first_sentence(instance) not in said:
                     said.add(_first_sentence(instance))
                     yield instance
@@ -277,27 +272,6 @@ class OwnHome(contract.Suite):
             else:
                 dropped[f"{family}/{subcategory}: the homes offer {number} of {EACH}"] += 1
                 return
-
-    def _make_candidate(
-        self, recipe: BlueprintRecipe, id: str, subcategory: str, rng: random.Random, dropped: Counter[str]
-    ) -> HomeInstance | None:
-        """One instance if it passes all checks; otherwise None, and the reason is counted in `dropped`."""
-        number = rng.getrandbits(40)
-        home = make_home(2 * number + 1, recipe.home)
-        if (blueprint := author_candidate(recipe, "heldout", number, home, rng, dropped)) is None:
-            return None
-        instance = HomeInstance(
-            id=id,
-            category=blueprint.intents[-1].family,
-            subcategory=subcategory,
-            size=next((size for size, most in MOST.items() if len(home.plan.devices) <= most), "complex"),
-            toolset=self.toolset,
-            blueprint=blueprint.model_copy(update={"id": id}),
-        )
-        if (flaw := first_flaw(instance)) is not None:
-            dropped[f"validity: {flaw}"] += 1
-            return None
-        return instance
 
 
 def _first_sentence(instance: HomeInstance) -> str:

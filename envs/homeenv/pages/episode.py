@@ -12,21 +12,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.pages.device_summary import value_with_unit
 from homerl.envs.homeenv.pages.home_page import HomeView
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.goals import describe_goals
 from homerl.envs.homeenv.tasks.situation import home_situation_of
 from homerl.host.html_pages import load_template
-from homerl.play.episode import EpisodeLimits
-from homerl.play.replay import REMEDY, replay_steps, reply_of_step
+from homerl.play.replay import begin_replay, replay_as_recorded
 from homerl.play.trajectory import ShownDialogue, ShownStep, Trajectory, show_dialogue
-from homerl.worlds.registry import begin_episode, read_blueprint
+from homerl.worlds.registry import restore_situation
 
 
 @dataclass(frozen=True)
@@ -100,16 +98,10 @@ Moment = tuple[Home, tuple[bool, ...]]  # the home, and which goals are met
 
 def replay_moments(trajectory: Trajectory, where: str) -> list[Moment]:
     """The home and the goals at the start and after each step. Raises `InputError` if the replay differs from the record."""
-    blueprint = read_blueprint(trajectory.blueprint)
-    episode = begin_episode(blueprint, EpisodeLimits(**cast(dict[str, Any], trajectory.limits)))
+    episode = begin_replay(trajectory, restore_situation)
     situation = home_situation_of(episode)
-    found: list[Moment] = [(situation.home.fork(), situation.met())]
-    for number, stored in enumerate(replay_steps(episode, trajectory, where), 1):
-        done = episode.apply_reply(reply_of_step(stored))
-        if (done.observations, done.state_key) != (stored.observations, stored.state_key):
-            raise InputError(f"step {number} comes out otherwise than it was recorded", where, REMEDY)
-        found.append((situation.home.fork(), situation.met()))
-    return found
+    moments = chain([0], replay_as_recorded(episode, trajectory, where))  # 0 is the start
+    return [(situation.home.fork(), situation.met()) for _ in moments]
 
 
 def make_home_episode_page(trajectory: Trajectory, where: str = "trajectory") -> HomeEpisodePage:

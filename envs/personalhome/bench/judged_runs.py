@@ -57,6 +57,7 @@ from homerl.host.progress_bar import progress_bar
 from homerl.models.endpoint.endpoint import Endpoint, derive_seed, make_endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.llm_agent import LLMAgent
+from homerl.models.endpoint.structured_answers import ask_at_once
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy, play
 from homerl.play.replay import replay_steps, reply_of_step
@@ -232,7 +233,6 @@ def compare_ranked_runs(runs: Sequence[RunResults], verdicts: VerdictStore, by: 
 
 
 REVISIONS = "revisions.jsonl"  # beside the results
-AT_ONCE = 16
 LIMITS = EpisodeLimits(turns=2, steps=2 * (TURNS + 1), steps_per_turn=TURNS + 1)
 
 
@@ -288,21 +288,15 @@ async def revise_run_plans(
         (played, message, revision_key(played, message, agent.name)) for played, message in _tell_plans(run, verdicts, by)
     ]
     todo = [each for each in told if each[2] not in kept.rows]
-    gate, done, failed = asyncio.Semaphore(AT_ONCE), 0, 0
 
-    async def revise(played: PlayedTask, message: Message, key: str) -> None:
-        nonlocal done, failed
-        async with gate:
-            found = await ask_for_revision(played, message, agent)
-        if found is None:
-            failed += 1
-        else:
+    async def revise(told: tuple[PlayedTask, Message, str]) -> bool:
+        played, message, key = told
+        if (found := await ask_for_revision(played, message, agent)) is not None:
             kept.add_row({"key": key, "by": agent.name, "about": played.about, **found})
-        done += 1
-        progress(done, len(todo))
+        return True
 
-    await asyncio.gather(*(revise(*each) for each in todo))
-    return failed
+    await ask_at_once(todo, revise, progress)
+    return sum(key not in kept.rows for _, _, key in todo)
 
 
 def _tell_plans(run: RunResults, verdicts: VerdictStore, by: str) -> Iterator[tuple[PlayedTask, Message]]:

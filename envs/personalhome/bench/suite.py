@@ -113,7 +113,7 @@ class PersonalHomeSuite(contract.Suite):
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[PersonalHomeInstance]]:
         """The number of instances, and the instances household by household."""
-        return HOUSEHOLDS * len(KINDS), build_household_instances(seed, language, dropped, progress)
+        return HOUSEHOLDS * len(KINDS), build_household_instances(seed, language, dropped)
 
 
 @lru_cache(maxsize=8)  # the tasks of a household follow each other
@@ -128,7 +128,7 @@ def household_digest(household: Household) -> str:
 
 
 def build_household_instances(
-    seed: int, language: str, dropped: Counter[str], progress: contract.Progress, households: int = HOUSEHOLDS
+    seed: int, language: str, dropped: Counter[str], households: int = HOUSEHOLDS
 ) -> Iterator[PersonalHomeInstance]:
     """The instances of as many households as have all four tasks, in the order of their seeds."""
     candidates = itertools.count(seed * 1_000_000)
@@ -141,7 +141,6 @@ def build_household_instances(
         about: dict[str, Any] = {"language": language, "household": candidate, "digest": digest}
         for task in tasks:
             yield PersonalHomeInstance(**task_fields(f"{NAME}-{task.kind}-{candidate}", task), **about)
-        progress((number + 1) * len(KINDS), households * len(KINDS))
 
 
 def task_fields(id: str, task: Task) -> dict[str, Any]:
@@ -278,7 +277,7 @@ class ScenesSuite(contract.Suite):
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[SceneInstance]]:
         """The number of instances, and the instances household by household."""
-        return 2 * QUESTIONS + 2 * SCENE_HOUSEHOLDS, build_scene_instances(seed, language, dropped, progress)
+        return 2 * QUESTIONS + 2 * SCENE_HOUSEHOLDS, build_scene_instances(seed, language, dropped)
 
     def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], TaskClips]:
         """The instances, those whose household has a clip in the folder as `FilmedInstance`, and the clips."""
@@ -300,16 +299,13 @@ def make_filmed_household(seed: int, language: str, domain: Domain) -> Household
 
 
 def build_scene_instances(
-    seed: int, language: str, dropped: Counter[str], progress: contract.Progress, households: int = SCENE_HOUSEHOLDS
+    seed: int, language: str, dropped: Counter[str], households: int = SCENE_HOUSEHOLDS
 ) -> Iterator[SceneInstance]:
     """The instances of as many households as have all their tasks, domain by domain, in the order of their seeds."""
-    candidates, done = itertools.count(seed * 1_000_000), 0
+    candidates = itertools.count(seed * 1_000_000)
     for number, domain in enumerate(Counter(domain_counts(households)).elements()):
         tried = (household_scene_instances(at, language, domain, number, dropped) for at in candidates)
-        made = next(filter(None, tried))
-        yield from made
-        done += len(made)
-        progress(done, 2 * QUESTIONS + 2 * SCENE_HOUSEHOLDS)
+        yield from next(filter(None, tried))
 
 
 def household_scene_instances(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.home import Home
@@ -26,8 +26,7 @@ from homerl.envs.personalhome.tasks.author import TIERS
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
 from homerl.envs.personalhome.tasks.task_goals import answer_to_part, are_parts_right
-from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.replay import REMEDY, replay_steps, reply_of_step
+from homerl.play.replay import REMEDY, begin_replay, replay_as_recorded
 from homerl.play.trajectory import Trajectory
 
 
@@ -52,17 +51,13 @@ def replay_episode(trajectory: Trajectory, where: str) -> EpisodeReplay:
     """The replay of a trajectory. Raises `InputError` if its household or one of its steps comes out otherwise."""
     try:
         blueprint = blueprint_of_trajectory(trajectory)
-        limits = EpisodeLimits(**cast(dict[str, Any], trajectory.limits))
-        episode = Episode.from_situation(PersonalHomeSituation.begin(blueprint), limits)
+        episode = begin_replay(trajectory, lambda _: PersonalHomeSituation.begin(blueprint))
     except (LookupError, TypeError, ValueError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"its household cannot be made again ({why})", where, REMEDY) from None
     first: dict[str, int] = {}
-    for number, stored in enumerate(replay_steps(episode, trajectory, where), 1):
-        done = episode.apply_reply(reply_of_step(stored))
-        if (done.observations, done.state_key) != (stored.observations, stored.state_key):
-            what = f"its household came out differently: step {number} showed something else when it was recorded"
-            raise InputError(what, where, REMEDY)
+    other = "its household came out differently: step {} showed something else when it was recorded"
+    for number in replay_as_recorded(episode, trajectory, where, other):
         seen = episode.world.state.seen  # type: ignore[attr-defined]
         first |= dict.fromkeys(sorted(seen - first.keys()), number)
     return EpisodeReplay(trajectory, blueprint, first, episode.situation.met())

@@ -13,6 +13,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -74,13 +75,8 @@ class SimuHomeSuite(contract.Suite):
     ) -> tuple[int, Iterator[SimuHomeInstance]]:
         """The number of instances, and the instances in order."""
         check_simuhome_language(language)
-
-        def build_instances() -> Iterator[SimuHomeInstance]:
-            for index in range(TOTAL):
-                yield make_simuhome_instance(GROUPS[index // PER_GROUP], index % PER_GROUP, seed, language, dropped)
-                progress(index + 1, TOTAL)
-
-        return TOTAL, build_instances()
+        places = product(GROUPS, range(PER_GROUP))
+        return TOTAL, (make_simuhome_instance(*place, seed, language, dropped) for place in places)
 
     def printed(self) -> Mapping[str, Any]:
         """The figures that the paper prints."""

@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim import virtual_time as passage
@@ -30,13 +30,13 @@ from homerl.envs.simuhome.sim.episode_file import VARIABLES
 from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
 from homerl.envs.simuhome.tasks.expert import actions_in_messages
 from homerl.envs.simuhome.tasks.sentences import HUNDREDTHS, PERCENT, SimuHomeSpeaker, plain_number
-from homerl.envs.simuhome.tasks.situation import exact_goal_texts, simuhome_situation
+from homerl.envs.simuhome.tasks.situation import exact_goal_texts, goal_texts, simuhome_situation
 from homerl.host.html_pages import load_template
-from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.replay import replay_steps, reply_of_step
+from homerl.play.episode import Episode
+from homerl.play.replay import begin_replay, replay_steps, reply_of_step
 from homerl.play.trajectory import ShownDialogue, Trajectory, show_dialogue
 from homerl.play.words.splits import Voice
-from homerl.worlds.registry import begin_episode, read_blueprint
+from homerl.worlds.registry import restore_situation
 
 
 def device_activity(home: MatterHome, device: MatterDevice) -> tuple[str, str, float | None]:
@@ -137,8 +137,7 @@ def plain_goal_texts(task: Mapping[str, Any], devices: Mapping[str, MatterDevice
         kind = names.get(named["device_id"]) or WORDS.say_kind(named["device_type"]) if named.get("device_id") else ""
         return f"{room_name(named['room_id'])} {kind}".rstrip()
 
-    for goal in task["eval"]["goals"]:
-        targets = goal.get("targets") or ([goal] if goal.get("asserts") else [])
+    def say_goal(goal: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> str:
         parts = []
         for target in targets:
             settings = ", ".join(setting_text(one["attribute"], one["value"]) for one in target["asserts"])
@@ -148,14 +147,12 @@ def plain_goal_texts(task: Mapping[str, Any], devices: Mapping[str, MatterDevice
             what = WORDS.say_attribute(goal["attribute"]) if goal.get("attribute") else air
             way = {"increase": "goes up", "decrease": "goes down", "": "is told"}
             parts.append(f"{place(goal)}: {what} {way.get(goal.get('direction') or '', goal.get('direction'))}")
-        text = "; ".join(parts)
-        if when := goal.get("when"):
-            minutes = f"{when['at_tick'] / 600:.1f}".removesuffix(".0")
-            text += f" ({minutes} minutes in, ± {when['tolerance_ticks'] // 10} s)"
-        yield text if task["meta"]["case"] == "feasible" else f"says why not: {text}"
-    for look in task["eval"]["required_actions"]:
-        yield f"{look['tool']}({', '.join(room_name(str(value)) for value in look['params'].values())}) was called"
-    yield "the agent has finished"
+        return "; ".join(parts)
+
+    def say_minutes(minutes: float) -> str:
+        return f"{minutes:.1f}".removesuffix(".0")
+
+    return goal_texts(task, say_goal, lambda value: room_name(str(value)), say_minutes)
 
 
 MINUTE = 600  # ticks of 0.1 s
@@ -254,8 +251,7 @@ class SimuHomeReplay:
     @classmethod
     def from_trajectory(cls, trajectory: Trajectory) -> SimuHomeReplay:
         """Replay a trajectory."""
-        limits = EpisodeLimits(**cast(dict[str, Any], trajectory.limits))
-        episode = begin_episode(read_blueprint(trajectory.blueprint), limits)
+        episode = begin_replay(trajectory, restore_situation)
         homes, calls = [simuhome_situation(episode).home.fork()], []
         for step in replay_steps(episode, trajectory):
             now = simuhome_situation(episode).home.tick

@@ -16,7 +16,7 @@ Invariants, which are the protocol of the released program:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
@@ -34,22 +34,38 @@ from homerl.play.episode import Episode
 from homerl.play.situation import Reply, Situation
 
 
-def exact_goal_texts(task: Mapping[str, Any]) -> list[str]:
-    """Φ in words, one text for each goal, each required action and the finish."""
-    texts = []
+def goal_texts(
+    task: Mapping[str, Any],
+    say_goal: Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], str],
+    say_value: Callable[[Any], str] = str,
+    say_minutes: Callable[[float], str] = "{:.1f}".format,
+) -> Iterator[str]:
+    """Φ in words, one text for each goal, each required action and the finish.
+
+    `say_goal` is called with a goal and the targets whose asserts it has. `say_value` says a parameter of a required action.
+    """
     for goal in task["eval"]["goals"]:
+        text = say_goal(goal, goal.get("targets") or ([goal] if goal.get("asserts") else []))
+        if when := goal.get("when"):
+            text += f" ({say_minutes(when['at_tick'] / 600)} minutes in, ± {when['tolerance_ticks'] // 10} s)"
+        yield text if task["meta"]["case"] == "feasible" else f"says why not: {text}"
+    for action in task["eval"]["required_actions"]:
+        yield f"{action['tool']}({', '.join(map(say_value, action['params'].values()))}) was called"
+    yield "the agent has finished"
+
+
+def exact_goal_texts(task: Mapping[str, Any]) -> list[str]:
+    """Φ in exact words, with ids and flat keys."""
+
+    def say_goal(goal: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> str:
         what = ", ".join(
             f"{target.get('device_id')}: " + " and ".join(f"{a['attribute']} == {a['value']}" for a in target["asserts"])
-            for target in goal.get("targets") or ([goal] if goal.get("asserts") else [])
+            for target in targets
         )
         what = what or " ".join(filter(None, (goal.get("device_id") or goal.get("room_id"), goal.get("attribute"))))
-        what += "".join(f" {goal[key]}" for key in ("room_state", "direction") if goal.get(key))
-        if when := goal.get("when"):
-            what += f" ({when['at_tick'] / 600:.1f} minutes in, ± {when['tolerance_ticks'] // 10} s)"
-        texts.append(what if task["meta"]["case"] == "feasible" else f"says why not: {what}")
-    for action in task["eval"]["required_actions"]:
-        texts.append(f"{action['tool']}({', '.join(map(str, action['params'].values()))}) was called")
-    return [*texts, "the agent has finished"]
+        return what + "".join(f" {goal[key]}" for key in ("room_state", "direction") if goal.get(key))
+
+    return list(goal_texts(task, say_goal))
 
 
 TICKS_PER_SECOND = 10

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,7 +37,6 @@ from homerl.envs.homeenv.bench.suite import (
     SEED,
     SUITES,
     apportion_counts,
-    build_home_instances,
     make_home_instance,
     suite_slots,
 )
@@ -441,12 +441,11 @@ def test_a_spoiled_run_of_one_task_takes_no_pass_hat_k_from_the_others(suite_fil
     assert flatten_score(BenchReport.read_folder(tmp_path))["bench/pass^3/n"] == 3
 
 
-def test_a_build_says_how_far_it_is(monkeypatch):
-    made = SUITES["smh-bench"]
+def test_a_build_says_how_far_it_is(tmp_path):
+    count, instances = SUITES["smh-bench"].build(7, "en", Counter(), lambda done, total: None)
     seen = []
-    instances = build_home_instances(made, 7, progress=lambda done, total: seen.append((done, total)))
-    next(instances), next(instances)
-    assert seen == [(1, 1100)]
+    write_suite(islice(instances, 2), tmp_path / "few.jsonl", seen.append)
+    assert seen == [1, 2] and count == 1100
 
 
 def test_a_run_is_logged_to_wandb(suite_file, tmp_path, monkeypatch):

@@ -21,12 +21,12 @@ from homerl.worlds.users.user_factory import ScriptedUser
 
 @pytest.fixture(scope="module", params=("en", "zh"))
 def instances(request) -> list[PersonalHomeInstance]:
-    return list(build_household_instances(0, request.param, Counter(), lambda done, total: None, 3))
+    return list(build_household_instances(0, request.param, Counter(), 3))
 
 
 @pytest.fixture(scope="module")
 def scenes():
-    made = scene_instances(0, "en", Counter(), lambda done, total: None)
+    made = scene_instances(0, "en", Counter())
     return [one for one, _ in zip(made, range(40), strict=False)]
 
 

@@ -30,7 +30,7 @@ COLOURS = ("red", "lime", "blue", "yellow", "fuchsia", "aqua")  # of the clip's 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
     """A suite of two households with scenes, with a choice of each."""
-    found = list(build_scene_instances(5, "en", Counter(), lambda done, total: None, 2))
+    found = list(build_scene_instances(5, "en", Counter(), 2))
     path = tmp_path_factory.mktemp("suite") / "scenes.jsonl"
     choices = {one.household: one for one in found if one.task.kind == "choice"}
     write_suite(iter(choices.values()), path)
@@ -220,7 +220,7 @@ def test_what_videos_cannot_be_served_for_is_refused_with_what_to_do(suite, clip
     (folder / "7.png").write_text("no image")
     assert f"{folder / '7.png'} the file is neither" in refused(suite, tmp_path / "out", videos=tmp_path / "empty")
     plain = tmp_path / "plain.jsonl"
-    write_suite(build_plain(5, "en", Counter(), lambda done, total: None, 1), plain)
+    write_suite(build_plain(5, "en", Counter(), 1), plain)
     assert "personalhome-bench have no videos" in refused(plain, tmp_path / "out", videos=clips)
     assert not (tmp_path / "out").exists()
 

@@ -29,7 +29,7 @@ LANGUAGE = "en"
 
 @pytest.fixture(scope="module")
 def instances():
-    return list(build_household_instances(2026, LANGUAGE, Counter(), lambda done, total: None, households=3))
+    return list(build_household_instances(2026, LANGUAGE, Counter(), households=3))
 
 
 @pytest.fixture(scope="module")

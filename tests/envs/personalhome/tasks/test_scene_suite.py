@@ -46,7 +46,7 @@ BUILD = """
 from collections import Counter
 from homerl.bench.suites import instance_to_line
 from homerl.envs.personalhome.bench.suite import build_scene_instances
-instances = build_scene_instances(5, "en", Counter(), lambda done, total: None, 3)
+instances = build_scene_instances(5, "en", Counter(), 3)
 print("".join(map(instance_to_line, instances)), end="")
 """
 DOMAIN = tuple(DOMAINS)
@@ -55,7 +55,7 @@ DOMAIN = tuple(DOMAINS)
 @lru_cache
 def built():
     """The instances of three households."""
-    return tuple(build_scene_instances(5, "en", Counter(), lambda done, total: None, 3))
+    return tuple(build_scene_instances(5, "en", Counter(), 3))
 
 
 @lru_cache
