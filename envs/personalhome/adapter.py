@@ -84,8 +84,7 @@ class PersonalHomeWorld(WorldAdapter):
 
     def episode_page(self, trajectory: Trajectory, where: str) -> str:
         """The household, and what the episode read of it, see `pages.household_page`."""
-        from homerl.envs.personalhome.pages.episode_view import replay_episode
-        from homerl.envs.personalhome.pages.household_page import render_household
+        from homerl.envs.personalhome.pages.household_page import render_household, replay_episode
 
         replay = replay_episode(trajectory, where)
         return render_household(replay.blueprint.household, replay)

@@ -32,11 +32,12 @@ from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import read_suite, spread_evenly, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.bench.instances import HomeInstance, find_instance_flaws
 from homerl.envs.homeenv.bench.suite import (
     SEED,
     SUITES,
+    HomeInstance,
     apportion_counts,
+    find_instance_flaws,
     make_home_instance,
     suite_slots,
 )

@@ -17,7 +17,7 @@ from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import read_suite, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.bench.cases import RUBRICS
-from homerl.envs.homeenv.bench.instances import HomeInstance
+from homerl.envs.homeenv.bench.suite import HomeInstance
 from homerl.host.confidence_intervals import cohen_kappa
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
