@@ -102,13 +102,13 @@ class Judge:
         self.client, self.votes = client, votes
         self.name = f"{client.endpoint.model}, {votes} {'vote' if votes == 1 else 'votes'}"
 
-    async def request_verdict(self, system: str, told: Mapping[str, str], seed: int = 0) -> Vote:
+    async def request_verdict(self, system: str, told: Mapping[str, str]) -> Vote:
         """A vote of the majority. A single vote is sampled at temperature 0, several at temperature 1.
 
         Raises `InfraError` or `UnreadableAnswer` if a vote fails.
         """
         text, heat = json.dumps(told, ensure_ascii=False, indent=1), float(self.votes > 1)
-        asked = (self.client.ask(f"{system} {FORM}", text, Vote, seed + n, heat) for n in range(self.votes))
+        asked = (self.client.ask(f"{system} {FORM}", text, Vote, n, heat) for n in range(self.votes))
         votes = sorted(await asyncio.gather(*asked), key=lambda vote: vote.verdict)
         return votes[len(votes) // 2]
 
@@ -143,13 +143,11 @@ def judgement_key(case: JudgeCase, by: str) -> str:
     return hashlib.blake2b(json.dumps(told).encode(), digest_size=12).hexdigest()
 
 
-def select_judge_cases(found: Iterable[JudgeCase], sample: int, seed: int = 0) -> list[JudgeCase]:
+def select_judge_cases(found: Iterable[JudgeCase], sample: int) -> list[JudgeCase]:
     """All cases that no rule decides, and a random sample of the others."""
     found = list(found)
     decided = [case for case in found if case.rule != "undecided"]
-    return [case for case in found if case.rule == "undecided"] + random.Random(seed).sample(
-        decided, min(sample, len(decided))
-    )
+    return [case for case in found if case.rule == "undecided"] + random.Random(0).sample(decided, min(sample, len(decided)))
 
 
 def apply_judgements(

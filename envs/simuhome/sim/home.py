@@ -313,10 +313,10 @@ class MatterHome:
         """The device with this id, or None."""
         return self.plan.devices.get(device_id) if isinstance(device_id, str) else None
 
-    def cluster_view(self, device_id: str, cluster: str, endpoint: int | None = None) -> ClusterView:
-        """A view of a device's cluster, at `endpoint` or else at the first endpoint that has the cluster."""
+    def cluster_view(self, device_id: str, cluster: str) -> ClusterView:
+        """A view of a device's cluster, at the first endpoint that has it."""
         device = self.plan.devices[device_id]
-        return ClusterView(self, device, device.type.endpoint_of[cluster] if endpoint is None else endpoint, cluster)
+        return ClusterView(self, device, device.type.endpoint_of[cluster], cluster)
 
     def shown_attributes(self, device: MatterDevice) -> dict[str, Any]:
         """All attributes of a device that tools show, by flat key."""

@@ -65,8 +65,7 @@ def coerced_arguments(args: Mapping[str, Any]) -> dict[str, Any]:
 
 def require_device(home: MatterHome, device_id: Any) -> MatterDevice:
     """The device with this id. Raises `OperationError` if there is none."""
-    device = home.plan.devices.get(device_id) if isinstance(device_id, str) else None
-    if device is None:
+    if (device := home.find_device(device_id)) is None:
         raise OperationError("DEVICE_NOT_FOUND", f"there is no device {device_id!r}")
     return device
 

@@ -139,14 +139,14 @@ class SimuHomeTool:
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
-    def request_url(self, arguments: Arguments, base: str) -> str:
+    def request_url(self, arguments: Arguments) -> str:
         """The URL that a client of the released program's service would request."""
         given = {name: str(part)[:LONGEST_PART] for name, part in arguments.items() if name in self.parameters}
         path = self.route.format_map({key: quote(value, safe="", errors="replace") for key, value in given.items()})
-        return f"{base}{path}" + (f"?{urlencode(given, errors='replace')}" if self.query and given else "")
+        return f"{BASE_URL}{path}" + (f"?{urlencode(given, errors='replace')}" if self.query and given else "")
 
 
-def call_tool(home: MatterHome, name: str, arguments: Arguments, base_url: str = BASE_URL) -> dict[str, Any]:
+def call_tool(home: MatterHome, name: str, arguments: Arguments) -> dict[str, Any]:
     """Call a tool by name. The result is the envelope that the released program gives the agent."""
     tool = TOOLS.get(name)
     if tool is None:
@@ -176,7 +176,7 @@ def call_tool(home: MatterHome, name: str, arguments: Arguments, base_url: str =
         if not home.plan.strict:
             return error_envelope(status, failure.type, failure.type, failure.detail or failure.label)
         # The client of the released program sees only the HTTP status and the URL; the reason stays on the server.
-        side, url = "Client" if status < 500 else "Server", tool.request_url(arguments, base_url)
+        side, url = "Client" if status < 500 else "Server", tool.request_url(arguments)
         detail = f"{status}: {status} {side} Error: {HTTPStatus(status).phrase} for url: {url}"
         return error_envelope(400, "HTTP_ERROR", "HTTP_ERROR", detail)
 

@@ -264,20 +264,13 @@ def _advance_move(view: ClusterView, most: int) -> int:
     return used
 
 
-@register_command("OnOff", "On")
-def switch_on(view: ClusterView) -> dict[str, Any]:
-    """Switch the device on."""
-    if "GlobalSceneControl" in view:
+@register_command("OnOff", "On", "Off")
+def switch_power(view: ClusterView, name: str) -> dict[str, Any]:
+    """Switch the device on or off."""
+    if name == "On" and "GlobalSceneControl" in view:
         view["GlobalSceneControl"] = True
-    _switch_power(view, True)
-    return command_result(view, "On", result="Device turned on")
-
-
-@register_command("OnOff", "Off")
-def switch_off(view: ClusterView) -> dict[str, Any]:
-    """Switch the device off."""
-    _switch_power(view, False)
-    return command_result(view, "Off", result="Device turned off")
+    _set_power(view, name == "On")
+    return command_result(view, name, result=f"Device turned {name.lower()}")
 
 
 @register_command("OnOff", "Toggle")
@@ -285,11 +278,11 @@ def toggle_power(view: ClusterView) -> dict[str, Any]:
     """Switch the device on if it is off, and off if it is on."""
     old = view["OnOff"]
     # A fault of the released program: Toggle does not affect an appliance's programme.
-    _switch_power(view, not old, appliance=not view.is_strict)
+    _set_power(view, not old, appliance=not view.is_strict)
     return command_result(view, "Toggle", result=f"OnOff toggled from {old} to {not old}")
 
 
-def _switch_power(view: ClusterView, on: bool, appliance: bool = True) -> None:
+def _set_power(view: ClusterView, on: bool, appliance: bool = True) -> None:
     if view["OnOff"] is on:
         return
     view["OnOff"] = on
