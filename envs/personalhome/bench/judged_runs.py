@@ -122,9 +122,9 @@ def plan_programs(played: PlayedTask) -> Programs:
     return parse_plan(played.text).value or ()
 
 
-def plan_rating_question(played: PlayedTask, programs: Programs) -> JudgeQuestion | None:
+def plan_rating_question(played: PlayedTask) -> JudgeQuestion | None:
     """The question that rates a plan for the household of a task; None for a plan of no program."""
-    if not programs:
+    if not (programs := plan_programs(played)):
         return None
     household = household_shown(played.blueprint.household)
     return plan_judge.absolute_question(household, household["context"], programs, played.blueprint.language, played.about)
@@ -132,7 +132,7 @@ def plan_rating_question(played: PlayedTask, programs: Programs) -> JudgeQuestio
 
 def plan_verdict(played: PlayedTask, verdicts: VerdictStore, by: str) -> Mapping[str, Any] | None:
     """The stored verdict on a plan, empty for a plan of no program; None if there is no verdict."""
-    asked = plan_rating_question(played, plan_programs(played))
+    asked = plan_rating_question(played)
     return {} if asked is None else verdicts.stored_verdict(asked, by)
 
 
@@ -153,7 +153,7 @@ def judge_questions_of_run(run: RunResults) -> Iterator[JudgeQuestion]:
         if isinstance(played.blueprint.task, Grounding):
             asked = _meaning_question(played)[0]
         else:
-            asked = plan_rating_question(played, plan_programs(played))
+            asked = plan_rating_question(played)
         if asked is not None:
             yield asked
 
@@ -319,7 +319,7 @@ def pair_revised_plans(
 
 def revision_rating_questions(run: RunResults, verdicts: VerdictStore, by: str, kept: VerdictStore) -> list[JudgeQuestion]:
     """What the judge is asked about the revised plans."""
-    asked = (plan_rating_question(after, plan_programs(after)) for _, after in pair_revised_plans(run, verdicts, by, kept))
+    asked = (plan_rating_question(after) for _, after in pair_revised_plans(run, verdicts, by, kept))
     return [question for question in asked if question is not None]
 
 
@@ -372,7 +372,7 @@ def reflect_run(folder: Path, url: str, model: str, judge_url: str, judge_model:
     """
     (run,), judge = read_named_results([folder]), (judge_url, judge_model)
     verdicts, kept = VerdictStore(folder / VERDICTS), VerdictStore(folder / REVISIONS)
-    before = (plan_rating_question(played, plan_programs(played)) for played in run.played_tasks(("plans",)))
+    before = (plan_rating_question(played) for played in run.played_tasks(("plans",)))
     _ask_with_progress(judge, [question for question in before if question], verdicts, run.name)
     settings = EndpointSettings(url=tuple(url.split(",")), model=model, temperature=0.0, max_tokens=MOST_TOKENS)
     agent = LLMAgent(make_endpoint(settings), max_tokens=MOST_TOKENS)

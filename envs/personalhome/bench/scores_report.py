@@ -8,8 +8,9 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import ceil
 from pathlib import Path
 
@@ -177,45 +178,40 @@ PLAN_LABELS = {
 
 
 def _build_tables(runs: Sequence[Run]) -> Iterator[FigureTable]:
-    heads = tuple(run.results.name for run in runs)
-    figures = [run.task_figures() for run in runs]
-    note = ("CF is the mean of both sides.",)
-    yield FigureTable("Questions, accuracy in %", heads, tuple(_figure_lines(figures, QUESTION_LABELS)), note)
+    heads, figures = tuple(run.results.name for run in runs), [run.task_figures() for run in runs]
+    judged = [run.judged.figures if run.judged else {} for run in runs]
+    short = {name: name.removesuffix(" ACC") for name in QUESTIONS}
+
+    def table(title: str, lines: Iterable[FigureLine], *notes: str) -> FigureTable:
+        return FigureTable(title, heads, tuple(lines), notes)
+
+    yield table("Questions, accuracy in %", _figure_lines(figures, QUESTION_LABELS), "CF is the mean of both sides.")
     if any(run.judged for run in runs):
-        judged = [run.judged.figures if run.judged else {} for run in runs]
-        lines = tuple(_figure_lines(judged, {"IG ACC": "IG", "CF ACC": "CF"}))
-        yield FigureTable("Questions with the judge of meaning, accuracy in %", heads, lines)
-    lines = ()
-    for level in LEVELS:
-        labels = {name: f"{name.removesuffix(' ACC')}, {level}" for name in QUESTIONS}
-        lines += tuple(_figure_lines([run.scores.levels.get(level, {}) for run in runs], labels))
-    yield FigureTable("Questions by difficulty, accuracy in %", heads, lines)
-    lines = ()
-    for name in QUESTIONS:
-        labels = {way: f"{name.removesuffix(' ACC')}, {way}" for way in ("personal", "generic", "difference")}
-        lines += tuple(_figure_lines([run.scores.naming.get(name, {}) for run in runs], labels))
-    yield FigureTable("Names (personal) and ids (generic), accuracy in %", heads, lines)
-    labels = {**{f"MAP@{k}": f"MAP@{k}" for k in CUTS}, "RRS": "RRS, 0 is best"}
-    yield FigureTable("Features", heads, tuple(_figure_lines(figures, labels)))
-    note = ("A plan that settles nothing keeps no rule.",)
-    yield FigureTable("Plans", heads, tuple(_figure_lines(figures, PLAN_LABELS)), note)
-    lines = ()
-    for name in ("RPJ abs", "validity", "executed", "settled"):
-        for when in ("before", "after"):
-            parts = [getattr(run.reflection, when) if run.reflection else {} for run in runs]
-            lines += tuple(_figure_lines(parts, {name: f"{PLAN_LABELS[name]}, {when}"}))
-    yield FigureTable("Plans before and after one revision", heads, lines)
-    yield FigureTable("Errors, number (and by episode)", heads, tuple(_error_lines(runs)))
-    lines = ()
-    for task in CATEGORIES.values():
-        found = [run.scores.calls.get(task) for run in runs]
-        for kind in CALL_CLASSES if any(found) else ():
-            totals = [sum(calls.values()) if calls else 0 for calls in found]
-            cells = (
-                FigureCell(f"{100 * calls[kind] / of:.1f}", n=of) if calls else None for calls, of in zip(found, totals)
-            )
-            lines += (FigureLine(f"{task}, {kind}", tuple(cells)),)
-    yield FigureTable("Episodes by number of calls, in %", heads, lines)
+        lines = _figure_lines(judged, {"IG ACC": "IG", "CF ACC": "CF"})
+        yield table("Questions with the judge of meaning, accuracy in %", lines)
+    by_level = [
+        _figure_lines(
+            [run.scores.levels.get(level, {}) for run in runs], {name: f"{short[name]}, {level}" for name in short}
+        )
+        for level in LEVELS
+    ]
+    yield table("Questions by difficulty, accuracy in %", chain(*by_level))
+    ways = ("personal", "generic", "difference")
+    by_name = [
+        _figure_lines([run.scores.naming.get(name, {}) for run in runs], {way: f"{short[name]}, {way}" for way in ways})
+        for name in short
+    ]
+    yield table("Names (personal) and ids (generic), accuracy in %", chain(*by_name))
+    yield table("Features", _figure_lines(figures, {f"MAP@{k}": f"MAP@{k}" for k in CUTS} | {"RRS": "RRS, 0 is best"}))
+    yield table("Plans", _figure_lines(figures, PLAN_LABELS), "A plan that settles nothing keeps no rule.")
+    revised = [
+        _figure_lines([getattr(run.reflection, when, {}) for run in runs], {name: f"{PLAN_LABELS[name]}, {when}"})
+        for name in ("RPJ abs", "validity", "executed", "settled")
+        for when in ("before", "after")
+    ]
+    yield table("Plans before and after one revision", chain(*revised))
+    yield table("Errors, number (and by episode)", _error_lines(runs))
+    yield table("Episodes by number of calls, in %", _call_lines(runs))
 
 
 def _figure_lines(found: Sequence[Figures], labels: Mapping[str, str]) -> Iterator[FigureLine]:
@@ -234,6 +230,16 @@ def _error_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
             if any(count for count, _ in counts):
                 cells = (FigureCell(f"{count}", f"{count / of:.2f}", of) if of else None for count, of in counts)
                 yield FigureLine(f"{task}, {name.lower().replace('_', ' ')}", tuple(cells))
+
+
+def _call_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
+    """The shares of episodes by their number of calls."""
+    for task in CATEGORIES.values():
+        found = [run.scores.calls.get(task, {}) for run in runs]
+        for kind in CALL_CLASSES if any(found) else ():
+            counts = [(calls.get(kind, 0), sum(calls.values())) for calls in found]
+            cells = (FigureCell(f"{100 * count / of:.1f}", n=of) if of else None for count, of in counts)
+            yield FigureLine(f"{task}, {kind}", tuple(cells))
 
 
 def _write_notes(runs: Sequence[Run], by: str | None, orders: judged_runs.RunOrderComparison | None) -> Iterator[str]:
