@@ -138,13 +138,13 @@ class EpisodeMarks:
         return "both" if id in self.first else "needed" if self.told else "missed"
 
 
-NAMES = {  # the paper's names
+TASK_NAMES = {  # the paper's names
     "grounding": "Information Grounding (IG) and Counterfactual Reasoning (CF)",
     "choice": "Multiple Choice (MC)",
     "features": "Feature Recommendation (FR)",
     "plans": "Plan Generation (PG)",
 }
-PARTS = {"original": "Question", "counterfactual_1": "Counterfactual 1", "counterfactual_2": "Counterfactual 2"}
+PART_NAMES = {"original": "Question", "counterfactual_1": "Counterfactual 1", "counterfactual_2": "Counterfactual 2"}
 TIER_NAMES = ("highly relevant", "relevant", "less relevant")
 
 
@@ -227,7 +227,7 @@ def build_answer_views(task: Grounding, text: str) -> list[AnswerView]:
     for part, ok in zip(task.parts, are_parts_right(task, text), strict=True):
         said = answer_to_part(task, part.key, text)
         shown = None if said is None else format_attribute_value(said)
-        rows.append(AnswerView(PARTS[part.key], part.condition, part.variants, shown, ok, part.changed))
+        rows.append(AnswerView(PART_NAMES[part.key], part.condition, part.variants, shown, ok, part.changed))
     return rows
 
 
@@ -428,7 +428,7 @@ class EpisodeView:
     def __init__(self, replay: EpisodeReplay) -> None:
         self.replay = replay
         blueprint, task = replay.blueprint, replay.blueprint.task
-        self.task_name = NAMES[task.kind]
+        self.task_name = TASK_NAMES[task.kind]
         self.answer_text = final_words(replay.trajectory)
         self.goal_results = list(zip(personalhome_goals_in_words(replay.trajectory.blueprint), replay.met, strict=True))
         # A fact of a video and its time are one.

@@ -32,9 +32,8 @@ from homerl.envs.simuhome.tasks.expert import actions_in_messages
 from homerl.envs.simuhome.tasks.sentences import HUNDREDTHS, PERCENT, SimuHomeSpeaker, plain_number
 from homerl.envs.simuhome.tasks.situation import exact_goal_texts, goal_texts, simuhome_situation
 from homerl.host.html_pages import load_template
-from homerl.play.episode import Episode
 from homerl.play.replay import begin_replay, replay_steps, reply_of_step
-from homerl.play.trajectory import ShownDialogue, Trajectory, show_dialogue
+from homerl.play.trajectory import Trajectory, show_dialogue
 from homerl.play.words.splits import Voice
 from homerl.worlds.registry import restore_situation
 
@@ -235,7 +234,6 @@ class CallMark:
 # Replaying a trajectory
 
 
-@dataclass(frozen=True)
 class SimuHomeReplay:
     """A replayed trajectory.
 
@@ -243,26 +241,20 @@ class SimuHomeReplay:
     Φ at the end.
     """
 
-    episode: Episode
-    homes: tuple[MatterHome, ...]
-    calls: tuple[tuple[int, dict[str, Any], bool], ...]
-    met: tuple[bool, ...]
-
-    @classmethod
-    def from_trajectory(cls, trajectory: Trajectory) -> SimuHomeReplay:
-        """Replay a trajectory."""
+    def __init__(self, trajectory: Trajectory) -> None:
         episode = begin_replay(trajectory, restore_situation)
-        homes, calls = [simuhome_situation(episode).home.fork()], []
+        self.situation = situation = simuhome_situation(episode)
+        self.homes, self.calls = [situation.home.fork()], list[tuple[int, dict[str, Any], bool]]()
         for step in replay_steps(episode, trajectory):
-            now = simuhome_situation(episode).home.tick
+            now = situation.home.tick
             done = episode.apply_reply(reply_of_step(step))
-            calls += [(now, act, bool(done.facts.blocked)) for act in actions_in_messages([step.message])]
-            homes.append(simuhome_situation(episode).home.fork())
-        return cls(episode, tuple(homes), tuple(calls), episode.situation.met())
+            self.calls += [(now, act, bool(done.facts.blocked)) for act in actions_in_messages([step.message])]
+            self.homes.append(situation.home.fork())
+        self.met = situation.met()
 
     def last_tick(self) -> int:
         """The last tick to draw."""
-        file, last = simuhome_situation(self.episode).file, self.homes[-1]
+        file, last = self.situation.file, self.homes[-1]
         times = [goal.when.tick_window[-1] for goal in file.eval.goals if goal.when]
         times += [flow.due for flow in last.workflows] + [last.tick]
         return min(max(MIN_SPAN, *(time + MARGIN for time in times)), MAX_SPAN)
@@ -290,20 +282,41 @@ class SimuHomeReplay:
 # What is drawn
 
 
-@dataclass(frozen=True)
 class SimuHomePage:
-    """All that the template shows."""
+    """All that the template shows. `goals` are in people's words, as exact text, and whether they are met."""
 
-    replay: SimuHomeReplay
-    rooms: tuple[RoomPanel, ...]
-    axis: tuple[tuple[float, str], ...]
-    calls: tuple[CallMark, ...]
-    flows: tuple[Span, ...]
-    windows: tuple[Span, ...]
-    goals: tuple[tuple[str, str, bool], ...]  # in people's words, as exact text, and whether it is met
-    names: Mapping[str, str]  # of devices, by id
-    dialogue: ShownDialogue
-    minutes: int
+    def __init__(self, trajectory: Trajectory) -> None:
+        self.replay = replay = SimuHomeReplay(trajectory)
+        file, ticks, end = replay.situation.file, replay.drawn_ticks(), replay.last_tick()
+        samples = []
+        for home in replay.home_states():
+            samples.append(_sample_home(home, home.tick))
+        last, plan = home, replay.homes[-1].plan  # `last` is the home after the last pass that is drawn
+        fresh = load.start_home(file.initial_home_config, replay.situation.blueprint.strict)
+        untouched = [_sample_home(fresh, tick) for tick in ticks]
+        rooms = [_room_panel(room, replay.homes[-1], samples, untouched, ticks, file) for room in plan.rooms]
+        self.rooms = sorted(rooms, key=lambda room: not room.concerned)
+        self.axis, self.minutes = list(_axis_marks(last.plan.base_time, end)), end // MINUTE
+        self.calls = []
+        for number, (tick, act, refused) in enumerate(replay.calls, 1):
+            given = ", ".join(f"{key}={value!r}" for key, value in act.items() if key != "name")
+            tone = "refused" if refused else "acts" if act["name"] in ACTING_TOOLS else "looks"
+            self.calls.append(CallMark(number, 100 * tick / end, f"{act['name']}({given})", tone))
+        self.flows = []
+        for flow in last.workflows:
+            text = f"{flow.start_time[11:]}: {flow.total} step{'s' if flow.total > 1 else ''}, {flow.status}"
+            self.flows.append(Span(100 * flow.due / end, 0.0, text, flow.status))
+        self.windows = []
+        for number, goal in enumerate(file.eval.goals):
+            if goal.when:
+                window = goal.when.tick_window
+                left, right = (100 * min(tick, end) / end for tick in (window[0], window[-1] + 1))
+                tone = "met" if replay.met[number] else "missed"
+                self.windows.append(Span(left, right - left, f"goal {number + 1}", tone))
+        task, exact = trajectory.blueprint["task"], exact_goal_texts(trajectory.blueprint["task"])
+        self.goals = list(zip(plain_goal_texts(task, plan.devices), exact, replay.met))
+        self.names = device_names(plan.devices.values())
+        self.dialogue = show_dialogue(trajectory, exact)
 
     @property
     def drawn_tones(self) -> set[str]:
@@ -323,47 +336,6 @@ class SimuHomePage:
             elif isinstance(room, str):
                 said[number] = room_name(room)
         return said
-
-
-def make_simuhome_page(trajectory: Trajectory) -> SimuHomePage:
-    """The page of a trajectory."""
-    replay = SimuHomeReplay.from_trajectory(trajectory)
-    situation, ticks = simuhome_situation(replay.episode), replay.drawn_ticks()
-    file, end = situation.file, replay.last_tick()
-    samples = []
-    for home in replay.home_states():
-        samples.append(_sample_home(home, home.tick))
-    last = home  # the home after the last pass that is drawn
-    fresh = load.start_home(file.initial_home_config, situation.blueprint.strict)
-    untouched = [_sample_home(fresh, tick) for tick in ticks]
-    rooms = [_room_panel(room, replay.homes[-1], samples, untouched, ticks, file) for room in replay.homes[-1].plan.rooms]
-    calls, flows, windows = [], [], []
-    for number, (tick, act, refused) in enumerate(replay.calls, 1):
-        given = ", ".join(f"{key}={value!r}" for key, value in act.items() if key != "name")
-        tone = "refused" if refused else "acts" if act["name"] in ACTING_TOOLS else "looks"
-        calls.append(CallMark(number, 100 * tick / end, f"{act['name']}({given})", tone))
-    for flow in last.workflows:
-        text = f"{flow.start_time[11:]}: {flow.total} step{'s' if flow.total > 1 else ''}, {flow.status}"
-        flows.append(Span(100 * flow.due / end, 0.0, text, flow.status))
-    for number, goal in enumerate(file.eval.goals):
-        if goal.when:
-            window = goal.when.tick_window
-            left, right = (100 * min(tick, end) / end for tick in (window[0], window[-1] + 1))
-            windows.append(Span(left, right - left, f"goal {number + 1}", "met" if replay.met[number] else "missed"))
-    task, devices = trajectory.blueprint["task"], replay.homes[-1].plan.devices
-    goals = exact_goal_texts(task)
-    return SimuHomePage(
-        replay=replay,
-        rooms=tuple(sorted(rooms, key=lambda room: not room.concerned)),
-        axis=tuple(_axis_marks(last.plan.base_time, end)),
-        calls=tuple(calls),
-        flows=tuple(flows),
-        windows=tuple(windows),
-        goals=tuple(zip(plain_goal_texts(task, devices), goals, replay.met)),
-        names=device_names(devices.values()),
-        dialogue=show_dialogue(trajectory, goals),
-        minutes=end // MINUTE,
-    )
 
 
 ACTING_TOOLS = ("execute_command", "write_attribute", "schedule_workflow", "cancel_workflow", "finish")
@@ -431,4 +403,4 @@ def _axis_marks(base_time: datetime, end: int) -> Iterator[tuple[float, str]]:
 def render_simuhome_page(trajectory: Trajectory) -> str:
     """The page as HTML."""
     shown = load_template(Path(__file__).with_name("episode.html.jinja"), room=room_name)
-    return shown.render(page=make_simuhome_page(trajectory), trajectory=trajectory, KEY=KEY)
+    return shown.render(page=SimuHomePage(trajectory), trajectory=trajectory, KEY=KEY)

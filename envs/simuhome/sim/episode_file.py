@@ -170,6 +170,11 @@ class EvaluationSpec(_FilePart):
     required_actions: tuple[RequiredAction, ...] = ()
     goals: tuple[GoalSpec, ...] = ()
 
+    @property
+    def required_calls(self) -> list[dict[str, Any]]:
+        """The required actions as calls of an agent."""
+        return [{"name": action.tool, **action.params} for action in self.required_actions]
+
 
 class EpisodeMeta(_FilePart):
     """The query type, whether the request can be met, and the seed from which the episode was generated."""

@@ -55,14 +55,14 @@ class MatterDevice:
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = None if self.offsets is self.type.slot_offsets else self.offsets
-        return _device, (self.id, self.type, self.room, self.base, own)
+        return _restore_device, (self.id, self.type, self.room, self.base, own)
 
     def shown_slots(self) -> Iterator[tuple[str, int]]:
         """(flat key, slot) of each attribute that tools show. Hidden state is left out."""
         return ((key, self.base + offset) for key, offset in self.offsets.items() if ".#" not in key)
 
 
-def _device(id: str, type: DeviceType, room: str, base: int, offsets: Mapping[str, int] | None) -> MatterDevice:
+def _restore_device(id: str, type: DeviceType, room: str, base: int, offsets: Mapping[str, int] | None) -> MatterDevice:
     return MatterDevice(id, type, room, base, type.slot_offsets if offsets is None else offsets)
 
 
@@ -354,9 +354,9 @@ class MatterHome:
         plan = [] if self.plan is before.plan or before.plan.plan_hash == self.plan.plan_hash else ["devices"]
         same = self.workflows is before.workflows
         flows = [] if same else [f"workflow.{flow.id}" for flow in self.workflows if flow not in before.workflows]
-        return (*self._named(slots, before.plan), *plan, *flows, *clock)
+        return (*self._name_slots(slots, before.plan), *plan, *flows, *clock)
 
-    def _named(self, slots: Iterable[int], before: HomePlan) -> list[str]:
+    def _name_slots(self, slots: Iterable[int], before: HomePlan) -> list[str]:
         """The names of slots, of which some may be in an earlier plan alone."""
         names = self.plan.slot_names if self.plan is before else before.slot_names | self.plan.slot_names
         return [names.get(slot, f"#{slot}") for slot in slots]

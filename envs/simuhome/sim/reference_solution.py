@@ -240,7 +240,6 @@ SET_LAST = ("RVCCleanMode", "RVCRunMode", "RVCOperationalState", "OperationalSta
 
 def solution_calls(episode: EpisodeFile, home: MatterHome) -> list[Action]:
     """The required actions, then the calls that reach all goals from the state of `home`, then `finish`."""
-    looks = [{"name": action.tool, **action.params} for action in episode.eval.required_actions]
     kind, goals = episode.meta.query_type, episode.eval.goals
     if kind == "qt2":
         acts = [act for goal in goals for act in moving_calls(home, goal.room_id, goal.room_state, goal.direction)]
@@ -249,7 +248,7 @@ def solution_calls(episode: EpisodeFile, home: MatterHome) -> list[Action]:
         acts = [act for device, asserts in wanted.items() for part in _fulfil_asserts(home, device, asserts) for act in part]
     else:
         acts = _schedule_goals(home, goals)
-    return [*looks, *acts, {"name": "finish", "answer": "Done."}]
+    return [*episode.eval.required_calls, *acts, {"name": "finish", "answer": "Done."}]
 
 
 def asserts_by_device(goals: Iterable[GoalSpec]) -> dict[str, list[AttributeAssert]]:

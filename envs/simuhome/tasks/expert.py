@@ -60,7 +60,7 @@ def expert_plan(
         minimal: Leave out the reads that only prepare a call. Calls may then rest on values that the agent never saw.
         sweeping: Make every call in a room that may help, in place of the fewest that are enough.
     """
-    seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
+    seen = file.eval.required_calls
     reads = [] if minimal and file.is_decided_by_rule else [look for look in _needed_reads(file, home) if look not in seen]
     acts: list[Action] = []
     if file.meta.query_type == "qt2" and file.is_decided_by_rule:
@@ -232,8 +232,7 @@ class FixedAnswerAgent:
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """The next required action, or `finish`."""
         situation, done = simuhome_situation(episode), actions_in_messages(episode.messages)
-        required = situation.file.eval.required_actions if self.looks_first else ()
-        wanted: list[Action] = [{"name": action.tool, **action.params} for action in required]
+        wanted = situation.file.eval.required_calls if self.looks_first else []
         words = self.answer if isinstance(self.answer, str) else self.answer(situation.blueprint)
         finish = {"name": "finish", "answer": words}
         return [Reply(acting_message(next((act for act in wanted if act not in done), finish)))]

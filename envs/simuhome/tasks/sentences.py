@@ -232,16 +232,16 @@ def plain_number(value: float) -> str:
 
 def enum_label(flat: str, value: Any) -> str | None:
     """The name of a value in the attribute's enumeration, such as `quick wash`, or None."""
-    names = dict(zip(map(int, _enumeration(flat)), enum_names(flat)))
+    names = dict(zip(map(int, _enumeration_of(flat)), enum_names(flat)))
     return names.get(value) if isinstance(value, int) else None
 
 
 def enum_names(flat: str) -> list[str]:
     """The names of all members of an attribute's enumeration; an empty list if it has none."""
-    return [one.name.replace("_", " ").lower() for one in _enumeration(flat)]
+    return [one.name.replace("_", " ").lower() for one in _enumeration_of(flat)]
 
 
-def _enumeration(flat: str) -> Iterable[IntEnum]:
+def _enumeration_of(flat: str) -> Iterable[IntEnum]:
     _, cluster, attribute = flat.split(".", 2)
     enum = all_clusters()[cluster].enums.get(attribute) if cluster in all_clusters() else None
     return all_enumerations()[enum] if enum else ()
