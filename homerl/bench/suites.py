@@ -160,7 +160,7 @@ def is_shipped_suite(suite: Suite) -> bool:
 
 def shipped_suite_file(suite: Suite) -> Path:
     """The file with the suite's instances, or `InputError` if it is not shipped."""
-    if suite.shipped is None or not suite.shipped.is_file():
+    if suite.shipped is None or not is_shipped_suite(suite):
         remedy = f"build it (homerl bench build {suite.name} --out DIR) and run DIR/{suite.name}.jsonl"
         raise InputError(f"the suite '{suite.name}' is not shipped", remedy=remedy)
     return suite.shipped

@@ -117,11 +117,6 @@ class ScriptedAgent:
         return [Reply(self.answer(episode))]
 
 
-def first_flaw(instance: HomeInstance) -> str | None:
-    """The first reason why an instance is not valid, or None."""
-    return next(find_instance_flaws(instance), None)
-
-
 def find_instance_flaws(instance: HomeInstance) -> Iterator[str]:
     """All reasons why an instance is not valid."""
     for setting in SETTINGS:
@@ -375,7 +370,7 @@ def _make_candidate(
     own = {"category": blueprint.intents[-1].family, "size": size, "toolset": recipe.toolset}
     blueprint = blueprint.model_copy(update={"id": about["id"]})
     instance = HomeInstance.model_validate({**own, **about, "blueprint": blueprint})
-    if (flaw := first_flaw(instance)) is not None:
+    if (flaw := next(find_instance_flaws(instance), None)) is not None:
         dropped[f"validity: {flaw}"] += 1
         return None
     return instance

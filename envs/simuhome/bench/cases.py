@@ -38,10 +38,8 @@ MAX_TRANSCRIPT_LENGTH = 24000  # characters
 
 def final_answer(trajectory: Trajectory) -> str | None:
     """The final answer: the argument of `finish`, or the words that stand for it. None if the agent gave none."""
-    for step in reversed(trajectory.steps):
-        if (answer := _answer_in(step)) is not None:
-            return answer
-    return None
+    answers = map(_answer_in, reversed(trajectory.steps))
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def _answer_in(step: Step) -> str | None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from homerl.envs.core.state_encoding import written_by
@@ -34,19 +35,14 @@ PASSES: dict[str, PassFunction] = {}
 def register_command(cluster: str, *names: str) -> Callable[[CommandFunction], CommandFunction]:
     """Decorator: register the function for commands of a cluster.
 
-    A function that serves several commands gets the command's name as its second argument.
+    A function that serves several commands gets the command's name as its argument `name`.
     """
 
     def register(function: CommandFunction) -> CommandFunction:
-        for name in names:
-            COMMANDS[cluster, name] = _with_name(function, name) if len(names) > 1 else function
+        COMMANDS.update({(cluster, name): partial(function, name=name) if len(names) > 1 else function for name in names})
         return function
 
     return register
-
-
-def _with_name(function: CommandFunction, name: str) -> CommandFunction:
-    return lambda view, **arguments: function(view, name, **arguments)
 
 
 def register_write(cluster: str, *attributes: str) -> Callable[[WriteFunction], WriteFunction]:
