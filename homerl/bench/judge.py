@@ -68,7 +68,11 @@ def judge_bench_run(folder: Path, settings: JudgeSettings, progress: Callable[[i
     """Judge the cases of a run in `folder`; write `judgements.jsonl`, results and score; return the score."""
     asked = EndpointSettings(url=tuple(settings.url.split(",")), model=settings.model, max_tokens=400)
     judge = Judge(StructuredClient(Endpoint(asked.urls, settings.model), asked), settings.votes or 1)
-    found = [case for played in read_trajectories(folder / "trajectories.jsonl") for case in find_judge_cases(played)]
+    found = [
+        case
+        for played in read_trajectories(folder / "trajectories.jsonl")
+        for case in world_of(played.blueprint).cases(played)
+    ]
     (folder / FILE).touch()
     journal = BenchJournal(folder / FILE)
     asyncio.run(judge_cases(judge, select_judge_cases(found, settings.sample), journal, progress))
@@ -86,11 +90,6 @@ def apply_stored_verdicts(rows: Iterable[Mapping[str, Any]], folder: Path, by: s
     judgements = {row["index"]: row for row in read_rows(folder / FILE)}  # a verdict comes after the judge's faults
     for row, played in zip(rows, read_trajectories(folder / "trajectories.jsonl"), strict=True):
         yield apply_judgements(row, played, judgements, by) if row.get("undecided") else dict(row)
-
-
-def find_judge_cases(trajectory: Trajectory) -> list[JudgeCase]:
-    """The answers and questions of an episode that may be judged, in order."""
-    return world_of(trajectory.blueprint).cases(trajectory)
 
 
 class Judge:
@@ -154,13 +153,14 @@ def apply_judgements(
     row: Mapping[str, Any], trajectory: Trajectory, judgements: Mapping[str, Mapping[str, Any]], by: str
 ) -> dict[str, Any]:
     """The result of an undecided episode with its verdicts: a success, the failure as it was, or left out."""
-    open_cases = [case for case in find_judge_cases(trajectory) if case.rule == "undecided"]
+    world = world_of(trajectory.blueprint)
+    open_cases = [case for case in world.cases(trajectory) if case.rule == "undecided"]
     given = [judgements.get(judgement_key(case, by), {}) for case in open_cases]
     if missing := [found for found in given if "verdict" not in found]:
         why = [{"fault": found["fault"]} for found in missing if "fault" in found][:1]  # none was stored at first
         return {**row, "outcome": str(Outcome.from_boundary(Boundary.JUDGE)), "error": None, **(why[0] if why else {})}
     right = {case.intent: case.step for case, found in zip(open_cases, given, strict=True) if found["verdict"] == "right"}
-    if not world_of(trajectory.blueprint).holds_with(trajectory, right):
+    if not world.holds_with(trajectory, right):
         return dict(row)
     return {**row, "outcome": str(Outcome.SUCCESS), "success": True, "phi": True, "progress": 1.0, "error": None}
 

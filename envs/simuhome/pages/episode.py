@@ -313,7 +313,7 @@ class SimuHomePage:
                 left, right = (100 * min(tick, end) / end for tick in (window[0], window[-1] + 1))
                 tone = "met" if replay.met[number] else "missed"
                 self.windows.append(Span(left, right - left, f"goal {number + 1}", tone))
-        task, exact = trajectory.blueprint["task"], exact_goal_texts(trajectory.blueprint["task"])
+        task, exact = trajectory.blueprint["task"], exact_goal_texts(trajectory.blueprint)
         self.goals = list(zip(plain_goal_texts(task, plan.devices), exact, replay.met))
         self.names = device_names(plan.devices.values())
         self.dialogue = show_dialogue(trajectory, exact)

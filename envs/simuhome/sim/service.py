@@ -230,7 +230,7 @@ def room_devices(home: MatterHome, room_id: Any) -> dict[str, Any]:
 
 
 def room_states(home: MatterHome, room_id: Any) -> dict[str, float]:
-    """A room's variables by name, as in `Home.room_state`. Raises `OperationError` for an unknown room."""
+    """A room's variables by name, as in `MatterHome.room_state`. Raises `OperationError` for an unknown room."""
     return home.room_state(_require_room(home, room_id))
 
 

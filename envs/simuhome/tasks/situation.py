@@ -54,8 +54,8 @@ def goal_texts(
     yield "the agent has finished"
 
 
-def exact_goal_texts(task: Mapping[str, Any]) -> list[str]:
-    """Φ in exact words, with ids and flat keys."""
+def exact_goal_texts(blueprint: Mapping[str, Any]) -> list[str]:
+    """Φ of a blueprint (plain data) in exact words, with ids and flat keys."""
 
     def say_goal(goal: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> str:
         what = ", ".join(
@@ -65,7 +65,7 @@ def exact_goal_texts(task: Mapping[str, Any]) -> list[str]:
         what = what or " ".join(filter(None, (goal.get("device_id") or goal.get("room_id"), goal.get("attribute"))))
         return what + "".join(f" {goal[key]}" for key in ("room_state", "direction") if goal.get(key))
 
-    return list(goal_texts(task, say_goal))
+    return list(goal_texts(blueprint["task"], say_goal))
 
 
 TICKS_PER_SECOND = 10
