@@ -115,7 +115,7 @@ def write_suite(instances: Iterable[SuiteInstance], path: Path, progress: Callab
             line = instance_to_line(instance)
             digest.update(line.encode())
             yield line
-            progress(done)
+            progress(done)  # after the line, since an instance may take seconds to make
 
     write_atomic(path, lines())
     write_atomic(path.with_name(path.name + ".sha256"), f"{digest.hexdigest()}  {path.name}\n")

@@ -362,7 +362,7 @@ def _make_candidate(
 
     It is None if the instance fails a check, and the reason is counted in `dropped`.
     """
-    number = rng.getrandbits(40)
+    number = rng.getrandbits(40)  # odd seeds make held-out homes
     home = make_home(2 * number + 1, recipe.home) if home is None else home
     if (blueprint := author_candidate(recipe, "heldout", number, home, rng, dropped)) is None:
         return None

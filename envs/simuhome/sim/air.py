@@ -201,7 +201,7 @@ def value_after(value: float, baseline: float, law: BaselineLaw, dt: float, piec
     pull = law.pull * dt
     low, high, base, slope = total_effect(pieces, value)
     while n > 0:
-        rest = pull - slope + pull * slope
+        rest = pull - slope + pull * slope  # the share by which a pass comes closer to the fixed point F
         if law.low <= value <= law.high and 0 < rest < 1:
             fixed = ((1 - pull) * base + pull * baseline) / rest
             whole = n

@@ -117,6 +117,7 @@ def has_variable_moved(goal: GoalSpec, final: MatterHome, fresh: MatterHome) -> 
     now, then = (home.room_state(goal.room_id).get(goal.room_state) for home in (final, fresh))
     if now is None or then is None:
         return False
+    # The paper compares with the untouched home and not with the start, since the air also changes by itself.
     return now - then >= MIN_DIFFERENCE if goal.direction == "increase" else then - now >= MIN_DIFFERENCE
 
 

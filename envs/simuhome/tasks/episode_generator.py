@@ -142,6 +142,7 @@ class UnfitHome(Exception):
 
 
 MAX_HOMES = 200
+# The order of random draws decides what a seed gives, so a draw must stay where it is.
 
 
 def generate_episode(query_type: str, case: str, seed: int, scale: Scale = Scale()) -> EpisodeFile:
@@ -298,7 +299,7 @@ def _ask_for_values(rng: Random, config: HomeConfig, home: MatterHome, feasible:
 def _complain_of_air(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT2: complain about a room variable."""
     meta: dict[str, Any] = {"feasibility": feasible}
-    saturates = not feasible and rng.random() < 0.5
+    saturates = not feasible and rng.random() < 0.5  # where the request is feasible, nothing is drawn
     rooms = rng.sample(sorted(home.plan.rooms), rng.randint(1, 2) if feasible else 1)
     wishes = [(room, *rng.choice(COMPLAINTS)) for room in rooms]
     goals = [{"room_id": room, "room_state": name, "direction": way} for room, name, way in wishes]

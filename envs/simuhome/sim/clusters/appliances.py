@@ -261,7 +261,7 @@ def appliance_power_changed(view: ClusterView, on: bool) -> None:
 @register_passes("OperationalState")
 def advance_operation(view: ClusterView, n: int) -> None:
     """Count a running programme down for `n` passes. The programme ends at 0 seconds."""
-    left = view["CountdownTime"]
+    left = view["CountdownTime"]  # seconds
     if view["OperationalState"] != RUNNING or not is_number(left):
         return None
     first = count_seconds(view["#passes"], min(n, 1), view.home.interval).seconds
