@@ -117,20 +117,46 @@ class ScriptedAgent:
         return [Reply(self.answer(episode))]
 
 
+class CallsFirst:
+    """An agent that makes these calls in its first message, and is another agent afterwards."""
+
+    name = "scripted"
+
+    def __init__(self, calls: Callable[[Episode], Sequence[Call]], then: Oracle) -> None:
+        self.calls, self.then = calls, then
+
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The calls in the first message, then what the other agent says."""
+        if not any(message.get("tool_calls") for message in episode.messages):
+            return [Reply(writer_of(episode).write_calls(self.calls(episode)))]
+        return await self.then.consult(episode, n)
+
+
+def _agent_that_replies(words: str) -> ScriptedAgent:
+    return ScriptedAgent(lambda episode: writer_of(episode).write_reply(words))
+
+
+DOES_NOTHING = _agent_that_replies("Done.")  # it always says that all is done
+
+
 def find_instance_flaws(instance: HomeInstance) -> Iterator[str]:
     """All reasons why an instance is not valid."""
     for setting in SETTINGS:
         reference = _play_once(instance, setting, Expert())
         if not (reference.success and reference.is_valid):
             yield f"the reference fails ({setting})"
-    if _play_once(instance, "eia", ScriptedAgent(_say_done)).success:
+    if _play_once(instance, "eia", DOES_NOTHING).success:
         yield "doing nothing succeeds"
-    if any(_play_once(instance, "eia", ScriptedAgent(wrong)).success for wrong in _near_miss_agents(instance)):
+    if any(_play_once(instance, "eia", wrong).success for wrong in _near_miss_agents(instance)):
         yield "a near miss succeeds"
+
+    def play_meddler(calls: Sequence[Call]) -> Trajectory:
+        return _play_once(instance, "eia", CallsFirst(lambda episode: calls, Expert()))
+
     # A toolset may lack a tool for a change, so others are tried until one is made.
     found = actions(home_situation_of(begin_episode(instance.blueprint)).home, random.Random(instance.id))
     strays = (action.plan for action in found if action.device.did not in instance.blueprint.changeable_devices)
-    played = (_play_once(instance, "eia", Meddler(plan)) for plan in islice(strays, STRAYS))
+    played = map(play_meddler, islice(strays, STRAYS))
     if (meddled := next((one for one in played if one.steps[0].facts.changed), None)) and meddled.success:
         yield "changing something else succeeds"
 
@@ -141,41 +167,25 @@ def _play_once(instance: HomeInstance, setting: Setting, agent: Oracle) -> Traje
     return asyncio.run(play(episode, agent, ScriptedUser()))
 
 
-def _say_done(episode: Episode) -> Message:
-    """The agent that does nothing: it always says that all is done."""
-    return writer_of(episode).write_reply("Done.")
-
-
-def _near_miss_agents(instance: HomeInstance) -> Iterator[Callable[[Episode], Message]]:
+def _near_miss_agents(instance: HomeInstance) -> Iterator[Oracle]:
     """Agents with one mistake: a wrong device or value, one device missing, no condition or question, or a wrong answer."""
     (intent,) = instance.blueprint.intents[-1:]
     rng = random.Random(instance.id)
     calls = list(intent.automation.actions if intent.automation else intent.plan)
     if calls:
-        yield _agent_that_calls(lambda episode: _calls_on_other_device(calls, episode, rng))
+        yield CallsFirst(lambda episode: _calls_on_other_device(calls, episode, rng), DOES_NOTHING)
         *first, last = calls
         value = last.args[-1] if last.args else None
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             other = last.model_copy(update={"args": (*last.args[:-1], value + rng.choice((-5, -1, 1, 5)))})
-            yield _agent_that_calls(lambda episode: [*first, other])
+            yield CallsFirst(lambda episode: [*first, other], DOES_NOTHING)
     if len({call.did for call in calls}) > 1:
         rest = [call for call in calls if call.did != calls[-1].did]
-        yield _agent_that_calls(lambda episode: rest)
+        yield CallsFirst(lambda episode: rest, DOES_NOTHING)
     if intent.automation or intent.clarify:
-        yield _agent_that_calls(lambda episode: calls)
-    if (answer := intent.answer) is not None:
-        yield lambda episode: writer_of(episode).write_reply(_wrong_answer_to(answer))
-
-
-def _agent_that_calls(calls: Callable[[Episode], Sequence[Call]]) -> Callable[[Episode], Message]:
-    """An agent that makes these calls in its first message, and afterwards says that all is done."""
-
-    def answer(episode: Episode) -> Message:
-        if any(message.get("tool_calls") for message in episode.messages):
-            return _say_done(episode)
-        return writer_of(episode).write_calls(calls(episode))
-
-    return answer
+        yield CallsFirst(lambda episode: calls, DOES_NOTHING)
+    if intent.answer is not None:
+        yield _agent_that_replies(_wrong_answer_to(intent.answer))
 
 
 def _calls_on_other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) -> list[Call]:
@@ -198,20 +208,6 @@ def _wrong_answer_to(expected: Answer) -> str:
             return "No." if expected.value else "Yes."
         case _:
             return ", ".join(expected.distractors) or "I do not know."
-
-
-class Meddler(Expert):
-    """An expert that makes the calls `first` before it follows the plan."""
-
-    def __init__(self, first: Sequence[Call]) -> None:
-        super().__init__()
-        self.first = first
-
-    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        """The calls `first` in the first message, then the expert's."""
-        if not any(message.get("tool_calls") for message in episode.messages):
-            return [Reply(writer_of(episode).write_calls(self.first))]
-        return await super().consult(episode, n)
 
 
 HERE = Path(__file__).parent
