@@ -14,9 +14,9 @@ import pytest
 from homerl.bench.suites import instance_to_line
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.bench.suite import (
-    HOUSEHOLDS,
     QUESTIONS,
     RECIPE,
+    SCENE_HOUSEHOLDS,
     build_scene_instances,
     draw_question_tasks,
     make_filmed_household,
@@ -156,7 +156,7 @@ def test_ids_and_questions_of_a_household_differ():
 
 
 def test_all_households_together_ask_as_much_as_the_paper_and_of_each_difficulty_alike():
-    levels = Counter(level for number in range(HOUSEHOLDS) for level in question_difficulties(number))
+    levels = Counter(level for number in range(SCENE_HOUSEHOLDS) for level in question_difficulties(number))
     assert levels.total() == QUESTIONS
     assert max(levels.values()) - min(levels.values()) <= 2
 
