@@ -1,4 +1,4 @@
-"""Counts the house: rooms, files, lines, names, and the files and folders that five ways cross.
+"""Counts the house: rooms, files, lines, names, and the files and folders that six ways cross.
 
     python scripts/count_house.py [ROOT]
 
@@ -35,26 +35,24 @@ WAYS: dict[str, Way] = {
         ("homerl/train/update/rlve.py", "RLVETrainer.training_step"),
         ("homerl/train/data/rollout_batches.py", "RolloutPrefetcher.take_batch"),
         ("homerl/train/data/rollout_batches.py", "RolloutSupply.finish_batch"),
-        ("homerl/train/credit/registry.py", "assign_advantages"),
+        ("homerl/train/data/rollout_batches.py", "credit_group"),
         ("homerl/train/credit/step.py", "compute_step_credit"),
-        ("homerl/train/credit/advantages.py", "compute_returns_to_go"),
+        ("homerl/train/credit/step.py", "compute_returns_to_go"),
         ("homerl/train/update/objective.py", "collect_sampled_tokens"),
         ("homerl/train/packing/packed_updates.py", "PackedUpdates.train_on_sequences"),
-        ("homerl/train/packing/micro_batches.py", "split_into_passes"),
-        ("homerl/train/packing/packed_rows.py", "pack_row"),
-        ("homerl/train/packing/packed_rows.py", "score_row"),
+        ("homerl/train/packing/packed_updates.py", "split_into_passes"),
+        ("homerl/train/packing/packed_updates.py", "pack_row"),
+        ("homerl/train/packing/packed_updates.py", "score_row"),
         ("homerl/train/update/objective.py", "RolloutObjective"),
         ("homerl/train/losses/clipped.py", "clip_token_losses"),
-        ("homerl/train/losses/grpo.py", "Grpo.weight"),
-        ("homerl/train/engines/transformers.py", "InPlace.sync"),
+        ("homerl/train/losses/clipped.py", "Grpo.weight"),
         ("homerl/train/engines/weight_sync.py", "SyncedEngine.sync"),
     ),
-    # from the model's text to the home, and back to the reward
+    # from the model's text to the home
     "a tool call": (
         ("homerl/play/loop.py", "play"),
         ("homerl/models/policy/policy_agent.py", "PolicyAgent.propose"),
-        ("homerl/play/chat_messages.py", "parse_reply"),
-        ("homerl/play/tool_call_parser.py", "parse_speech"),
+        ("homerl/play/tool_call_parser.py", "parse_reply"),
         ("homerl/play/episode.py", "Episode.apply_reply"),
         ("envs/core/world.py", "tool_call_to_action"),
         ("homerl/play/situation.py", "Situation.take"),
@@ -65,9 +63,12 @@ WAYS: dict[str, Way] = {
         ("envs/homeenv/sim/home.py", "Home.call"),
         ("envs/homeenv/sim/state/home_state.py", "call_service"),
         ("envs/homeenv/sim/devices/service_execution.py", "CompiledService.compute_outcome"),
+    ),
+    # from what a step changed in the home, by the goals that it met, to the step's reward
+    "a step's reward": (
+        ("envs/core/world.py", "StepFacts"),
         ("envs/homeenv/tasks/situation.py", "HomeSituation.met"),
         ("envs/homeenv/sim/plan/conditions.py", "Condition.holds_in"),
-        ("envs/core/world.py", "StepFacts"),
         ("homerl/train/data/rollout.py", "add_step_rewards"),
         ("rewards/composite.py", "step_rewards"),
         ("rewards/progress.py", "progress"),
@@ -81,7 +82,7 @@ WAYS: dict[str, Way] = {
         ("envs/homeenv/tasks/author.py", "sample_profile"),
         ("envs/homeenv/tasks/intents/compositional.py", "propose_explicit"),
         ("envs/homeenv/tasks/actions.py", "try_service"),
-        ("envs/homeenv/tasks/intents/draft.py", "control"),
+        ("envs/homeenv/tasks/intents/__init__.py", "draft_of_actions"),
         ("envs/homeenv/language/utterances.py", "write_utterance"),
         ("envs/homeenv/tasks/blueprint.py", "Blueprint"),
         ("envs/homeenv/tasks/blueprint_filters.py", "first_filter_failure"),
@@ -92,19 +93,19 @@ WAYS: dict[str, Way] = {
     # from a request to a call in a person's own home, and to the log
     "a person's sentence": (
         ("envs/assistant/serving/openai_endpoint.py", "AgentEndpoint"),
-        ("envs/assistant/serving/agent_request.py", "parse_request_care"),
+        ("envs/assistant/serving/openai_endpoint.py", "parse_request_care"),
         ("envs/assistant/serving/caretaker.py", "Caretaker.answer_dialogue"),
-        ("envs/assistant/serving/homeassistant_home.py", "HomeAssistantHome.refresh_twin"),
+        ("envs/assistant/serving/real_home.py", "HomeAssistantHome.refresh_twin"),
         ("envs/assistant/serving/live_situation.py", "LiveSituation.begin_visit"),
         ("homerl/play/episode.py", "Episode.apply_reply_async"),
         ("envs/assistant/serving/live_situation.py", "RecordingHome.call"),
-        ("envs/assistant/serving/exchange.py", "Effects.foresee_effects"),
+        ("envs/assistant/serving/call_effects.py", "Effects.foresee_effects"),
         ("envs/assistant/serving/call_effects.py", "changes_between"),
-        ("envs/assistant/serving/consent_guard.py", "Guard.needs_consent"),
-        ("envs/assistant/serving/consent_answers.py", "is_consent"),
-        ("envs/assistant/serving/agent_journal.py", "AgentJournal.append_entry"),
+        ("envs/assistant/serving/consent.py", "Guard.needs_consent"),
+        ("envs/assistant/serving/consent.py", "is_consent"),
+        ("envs/assistant/serving/exchange.py", "AgentJournal.append_entry"),
         ("envs/assistant/serving/real_home.py", "carry_out_exchange"),
-        ("envs/assistant/serving/homeassistant_home.py", "HomeAssistantHome.carry_out_call"),
+        ("envs/assistant/serving/real_home.py", "HomeAssistantHome.carry_out_call"),
         ("envs/assistant/listing/homeassistant_mapping.py", "to_homeassistant"),
         ("envs/assistant/serving/real_home.py", "wait_until_settled"),
         ("envs/assistant/serving/reply_text.py", "ReplyWriter.report_outcome"),
@@ -112,7 +113,7 @@ WAYS: dict[str, Way] = {
     # from the command to the share of successes with its interval
     "a benchmark's score": (
         ("homerl/app/cli/commands/bench_run.py", "bench_run"),
-        ("homerl/app/studies/play_suite.py", "run_benchmark"),
+        ("homerl/app/play_suite.py", "run_benchmark"),
         ("homerl/bench/suites.py", "read_suite"),
         ("homerl/bench/runner.py", "run_suite"),
         ("homerl/play/loop.py", "play"),
@@ -121,7 +122,7 @@ WAYS: dict[str, Way] = {
         ("homerl/bench/scores.py", "build_result_row"),
         ("homerl/bench/scores.py", "score_results"),
         ("homerl/play/metrics/registry.py", "score_metrics"),
-        ("homerl/host/confidence_intervals.py", "mean_interval"),
+        ("homerl/play/confidence_intervals.py", "mean_interval"),
     ),
 }  # fmt: skip
 

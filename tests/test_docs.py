@@ -33,7 +33,7 @@ from pydantic import BaseModel
 from homerl.app.cli.app import app
 from homerl.app.runs.recipe import KINDS
 from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec
-from homerl.host.recipe_loading import EVERY
+from homerl.host.recipe_files import EVERY
 from homerl.worlds.registry import known_worlds
 
 ROOT = Path(__file__).parents[1]

@@ -21,8 +21,8 @@ from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.homeenv.tasks.intents import Ask, intent_families
-from homerl.host.synthesis_stats import SAMPLE, TOKENS, TextDiversity
 from homerl.play.words.splits import MARKS, UnclearSentence
+from homerl.play.words.text_diversity import SAMPLE, TOKENS, TextDiversity
 from homerl.worlds.sources import Mixture
 
 PER_DRAFT = 8  # the most utterances of one intent

@@ -1,1 +1,1 @@
-"""What a person starts: the command line, runs of recipes, chats, studies and served models."""
+"""What a person starts: the command line, runs of recipes, chats, benchmarks and served models."""

@@ -29,11 +29,11 @@ from homerl.bench.scores import score_results
 from homerl.bench.suites import labels_in_trajectories
 from homerl.envs.core.documents import write_atomic
 from homerl.envs.core.model import Model
-from homerl.host.confidence_intervals import cohen_kappa, share_interval
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer, ask_at_once, judge_fault
 from homerl.play.bench_results import SCORED, read_results_file
+from homerl.play.confidence_intervals import cohen_kappa, share_interval
 from homerl.play.faults import Boundary, Fault, InfraError
 from homerl.play.trajectory import Outcome, Trajectory, read_rows, read_trajectories, write_rows
 from homerl.worlds.contract import JudgeCase

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from homerl.bench.suites import find_suite, refuse_text_setting, resolve_setting, resolve_suite, shipped_suite_file
 from homerl.envs.core.model import READS, Model
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_files import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import BenchUser
 from homerl.play.episode import EpisodeLimits
 from homerl.train.model_settings import ModelSettings

@@ -37,16 +37,16 @@ from homerl.envs.core.model import IDENTITY
 from homerl.host.exit_codes import INTERRUPTED, RunStopped
 from homerl.host.processes import stop_on_signals
 from homerl.host.terminal import count_with_noun
+from homerl.models.endpoint.endpoint_settings import AT_ONCE, Behaviours
 from homerl.play.bench_results import SCORED, check_result
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS, TOO_LONG, InfraError, describe_escaped_error
 from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.situation import BlueprintProtocol, Reply
 from homerl.play.trajectory import Outcome, parse_json_line, trajectory_to_row, uniform_rows, write_rows
-from homerl.play.user_behaviours import AT_ONCE, Behaviours
 from homerl.worlds.contract import SuiteInstance
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 EDITED = "a journal may have been edited: remove the line, and what it holds is played again"
 

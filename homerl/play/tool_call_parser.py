@@ -1,11 +1,14 @@
-"""Reads what a model writes beside its words: its thoughts, and calls in the marks of any family of models.
+"""Reads what a model writes: its words, its thoughts, and its calls, in the marks of any family of models.
+
+`parse_reply` makes a message with calls of a model's text, `read_tool_calls` reads the calls of a message that has them, and
+`parse_json_answer` the one answer of an agent that makes no calls.
 
 A family is one line of `CALLS`, which says how the family marks a call. Models mix the forms, so what stands between the
 marks is read in the same way for every family: JSON, a name before JSON, tags of parameters, or Python. A thought is one
 line of `THOUGHTS`.
 
 Invariants:
-- `parse_speech` never raises, and its time grows with the length of the text.
+- `parse_reply` never raises, and its time grows with the length of the text.
 - Nothing that a model wrote is evaluated.
 - The words that it returns hold no mark of a table, and nothing that stands between such marks.
 - It returns all calls of a text or, where one cannot be read, none.
@@ -17,15 +20,17 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from homerl.envs.core.messages import tool_call
-from homerl.envs.core.world import MOST_LEVELS, MOST_TEXT, ToolCall, is_too_deep
+from homerl.envs.core.messages import Message, can_be_encoded, replace_surrogates, tool_call
+from homerl.envs.core.world import MOST_LEVELS, MOST_TEXT, Action, ToolCall, is_too_deep
+from homerl.play.situation import JSON_ANSWERS, Observation, Reply
 
 Tools = Sequence[Mapping[str, Any]]  # OpenAI's schemas of functions
+THOUGHT = "reasoning_content"  # the key of a message under which servers tell a thought: kept, and told to nobody
 UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 FENCE = "```"
 NAMES = ("name", "tool_name", "tool", "function_name", "function", "action")
@@ -36,6 +41,7 @@ ACTS = {*NAMES, *INNER, "tool_calls", "service", "intent", "entity_id"}  # keys 
 SPACE = "(?:[\\w-]{1,20}[:_]|[|｜]DSML[|｜])?"  # of the names of tags
 
 DECODER = json.JSONDecoder()
+ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a surrogate pair
 NEXT = re.compile(r"\s*;\s*")  # between calls in JSON
 SINGLE = re.compile(r"\[?\s*\{\s*'|[^']*:\s*'\s*\{")  # Python's quotes in place of JSON's
 HEAD = re.compile(  # a name before JSON: `NAME[ARGS]`, `functions.NAME:0<|...|>`, `function<｜...｜>NAME`, `call:NAME`
@@ -566,3 +572,80 @@ def _take_json_calls(words: str) -> tuple[str, list[ToolCall], str | None]:
             follows = JSON_END.match(words, end)
             at = start = follows.end() if follows else end
     return "".join([*kept, words[at:]]), calls, None
+
+
+def parse_reply(text: str, tools: Tools = (), json_answers: bool = False) -> Reply:
+    """Sampled text without its final `<|im_end|>` as a reply, with the calls that it makes.
+
+    The `tools` tell numbers from texts, where a model's form of a call does not. With `json_answers`, JSON without a mark is
+    an answer in words.
+    """
+    text = text.strip()
+    said = parse_speech(text, tools, bare=not json_answers)
+    thought = {THOUGHT: said.thought} if said.thought else {}
+    if said.malformed:
+        return Reply({"role": "assistant", "content": strip_thoughts(text), **thought}, said.malformed, calls=())
+    functions = [{"name": call.name, "arguments": call.text} for call in said.calls]
+    calls = {"tool_calls": [{"type": "function", "function": function} for function in functions]} if functions else {}
+    return Reply({"role": "assistant", "content": said.words.strip(), **calls, **thought}, calls=said.calls)
+
+
+def parse_observed_reply(text: str, observation: Observation) -> Reply:
+    """A model's text as a reply, as it is read where the model has observed this."""
+    if observation.one_answer:
+        return Reply({"role": "assistant", "content": strip_thoughts_and_controls(text.strip())}, calls=())
+    return parse_reply(text, observation.tools, bool(observation.protocol.get(JSON_ANSWERS)))
+
+
+def parse_json_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
+    """(the single JSON answer of an agent or None, what is malformed or None). A code fence around the JSON is allowed."""
+    try:
+        answer = parse_model_json(strip_code_fence(text))
+    except (ValueError, RecursionError) as error:
+        return None, f"the answer is not JSON ({describe_parse_error(error)})"
+    return (answer, None) if isinstance(answer, dict) else (None, "the answer is not a JSON object")
+
+
+def parse_model_json(text: str) -> Any:
+    """Parse JSON that a model wrote, without lone surrogates.
+
+    Raises `ValueError` or `RecursionError`, as `json.loads` does. It raises `ValueError` also for a text that is longer than
+    `MOST_TEXT`, which is not read.
+    """
+    value = parse_bounded_json(text)
+    escaped = ("\\ud" in text or "\\uD" in text) and ESCAPED_HALF.search(text)
+    plain = not escaped and can_be_encoded(text)
+    return value if plain else json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
+
+
+def read_tool_calls(message: Message) -> tuple[ToolCall, ...]:
+    """The calls of a message in OpenAI's form, in order. Arguments that are no JSON object make a `malformed` call."""
+    calls = list[ToolCall]()
+    for call in message.get("tool_calls") or ():
+        text = call["function"]["arguments"]
+        try:
+            arguments = parse_model_json(text or "{}")
+        except (ValueError, TypeError, RecursionError):
+            arguments = None
+        readable = isinstance(arguments, dict)
+        given, why = (arguments, None) if readable else ({}, NO_OBJECT)
+        calls.append(ToolCall(call["function"]["name"], given, call.get("id") or "", text, why))
+    return tuple(calls)
+
+
+def action_to_tool_call(action: Action) -> ToolCall:
+    """A world's action as a call."""
+    return ToolCall(action["name"], {key: value for key, value in action.items() if key != "name"})
+
+
+def calls_to_record(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls as the facts of a step have them: arguments that are nested too deeply to be stored are left out."""
+    return tuple(ToolCall(call.name, {} if is_too_deep(call.arguments) else call.arguments) for call in calls)
+
+
+def tool_calls_of(message: Message, answer_tool: str | None = None) -> tuple[ToolCall, ...]:
+    """The calls of a stored message. With an `answer_tool`, its single JSON answer is one call of that tool."""
+    if answer_tool is None:
+        return calls_to_record(read_tool_calls(message))
+    answer, _ = parse_json_answer(message.get("content") or "")
+    return () if answer is None else calls_to_record([action_to_tool_call({**answer, "name": answer_tool})])

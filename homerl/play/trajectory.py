@@ -21,8 +21,8 @@ from pydantic import ConfigDict, TypeAdapter
 from homerl.envs.core.documents import InputError, refuse_unwritable, suggest_near_path, write_atomic
 from homerl.envs.core.messages import Message, MessageRow
 from homerl.envs.core.world import StepFacts, ToolCall
-from homerl.play.chat_messages import read_tool_calls, tool_calls_of
 from homerl.play.faults import Boundary, Fault
+from homerl.play.tool_call_parser import read_tool_calls, tool_calls_of
 
 
 class Outcome(StrEnum):

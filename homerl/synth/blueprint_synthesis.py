@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from homerl.envs.core.world import WorldError
-from homerl.host.synthesis_stats import TreeStats
 from homerl.models.endpoint.endpoint import Endpoint, make_endpoint
 from homerl.models.endpoint.llm_agent import LLMAgent
 from homerl.models.endpoint.structured_answers import StructuredClient
@@ -25,10 +24,9 @@ from homerl.play.situation import BlueprintProtocol
 from homerl.play.trajectory import Outcome, Trajectory, trajectory_to_row
 from homerl.synth.mcts import Participants, search_forest
 from homerl.synth.recipe import SynthesisConfig
-from homerl.worlds.contract import NoBlueprint
+from homerl.worlds.contract import NoBlueprint, TreeStats
 from homerl.worlds.registry import blueprint_with_behaviours, make_blueprint_of_seed, source_for_seed, world_of
-from homerl.worlds.users.llm_user import SharedEndpoint
-from homerl.worlds.users.user_factory import UserFactory
+from homerl.worlds.users import SharedEndpoint, UserFactory
 
 SPARES = 2  # users that replace those that leave their role
 TAKE = 1_000_003  # distance between the seeds of two dialogues' players

@@ -28,12 +28,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from homerl.envs.core.model import Model
-from homerl.host.synthesis_stats import TreeStats
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, Boundary, Fault, RequestRefused, UserError, fault_from_error
 from homerl.play.loop import Agent, User, apply_utterance, replies_from, waits_for_user
 from homerl.play.situation import BlueprintProtocol, Reply, Utterance
 from homerl.play.trajectory import Outcome, Trajectory
+from homerl.worlds.contract import TreeStats
 from homerl.worlds.registry import begin_episode
 
 Unvisited = Literal["first", "mean"]

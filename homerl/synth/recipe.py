@@ -14,8 +14,9 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from homerl.envs.core.model import IDENTITY, Model
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_files import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import (
+    AT_ONCE,
     AgentSettings,
     AuthorSettings,
     EndpointSettings,
@@ -23,7 +24,6 @@ from homerl.models.endpoint.endpoint_settings import (
     UserSettings,
 )
 from homerl.play.episode import EpisodeLimits
-from homerl.play.user_behaviours import AT_ONCE
 from homerl.play.words.splits import Split
 from homerl.synth.mcts import SearchConfig
 from homerl.worlds.contract import ExpertConfig

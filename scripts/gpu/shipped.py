@@ -29,7 +29,7 @@ def recipe(machine: Machine, name: str, model: Path, out: Path, **sections: Any)
     overrides come last.
     """
     from homerl.app.runs.recipe import KINDS
-    from homerl.host.recipe_loading import load_recipe_document, parse_overrides
+    from homerl.host.recipe_files import load_recipe_document, parse_overrides
 
     data, _ = load_recipe_document(ROOT / f"recipes/{name}.yaml")
     shutil.rmtree(out, ignore_errors=True)

@@ -82,7 +82,7 @@ ha_start() {
     printf '{"version": 1, "minor_version": 1, "key": "http", "data": {"server_host": ["127.0.0.1"], "server_port": %s}}' \
         "$ha_port" >"$config/.storage/http"
     # with another hash seed, the words of an enum in a tool's schema come in another order
-    PYTHONHASHSEED=0 setsid python -m homerl.host.server_guard $$ \
+    PYTHONHASHSEED=0 setsid python -m homerl.host.child_server $$ \
         chroot "$ha_debian" /ha/bin/hass --config /config --skip-pip >"$ha_home/homeassistant.log" 2>&1 &
     ha_pid=$!
     trap ha_stop EXIT

@@ -21,7 +21,7 @@ from rich.table import Table
 from homerl.app.runs.recipe import load_recipe
 from homerl.bench.runner import SuiteInstances
 from homerl.bench.suites import read_suite, spread_evenly
-from homerl.host.confidence_intervals import share_interval
+from homerl.play.confidence_intervals import share_interval
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import BlueprintProtocol
@@ -30,7 +30,7 @@ from homerl.train.data.rollout import add_step_rewards
 from homerl.train.recipe import RLVERecipe
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "smarthome-bench"

@@ -11,7 +11,7 @@ from pathlib import Path
 from homerl.envs.core.documents import write_atomic
 from homerl.play.trajectory import read_rows
 from homerl.report.figures import HEIGHT, WIDTH, line_chart, svg_element
-from homerl.report.pages.flywheel_results import metric_curve
+from homerl.report.pages.flywheel_report import metric_curve
 
 TITLE = 30  # the height of a title
 STYLE = """

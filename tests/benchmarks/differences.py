@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from scipy.stats import ttest_1samp
 
-from homerl.host.confidence_intervals import student_interval
+from homerl.play.confidence_intervals import student_interval
 
 
 def chance(values: np.ndarray) -> float:

@@ -19,8 +19,8 @@ from homerl.app.runs.resume import is_stage_done, require_stage_product
 from homerl.app.runs.stages import run_stage
 from homerl.bench.scores import paired_difference
 from homerl.envs.core.documents import InputError
-from homerl.host.confidence_intervals import student_interval
 from homerl.host.exit_codes import run_to_end
+from homerl.play.confidence_intervals import student_interval
 from homerl.report.pages.compare_runs import build_seeds_table, find_scored_suites, read_model_results
 
 PLAIN = "rlve"

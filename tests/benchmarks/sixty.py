@@ -19,8 +19,8 @@ import numpy as np
 from homerl.app.chat.partner import ChatRequest, open_chat_session
 from homerl.app.chat.session import AgentAct, ChatSession, Event
 from homerl.envs.core.documents import read_yaml
-from homerl.host.confidence_intervals import share_interval
 from homerl.host.terminal import say
+from homerl.play.confidence_intervals import share_interval
 
 FOLDER = Path(__file__).parent / "sixty"
 

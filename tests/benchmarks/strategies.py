@@ -44,7 +44,7 @@ from homerl.rewards.composite import RewardWeights
 from homerl.synth.mcts import Participants, SearchConfig, search_forest
 from homerl.train.recipe import SFTRecipe
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 BEFORE, M1, UNPROVED, M2 = "before this SFT", "M1, text alone", "linear, all kept", "M2, linear (1, 1)"
 M3 = "M3, MCTS-Flow (1, 3)"

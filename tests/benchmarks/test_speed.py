@@ -27,7 +27,7 @@ from homerl.rewards.composite import RewardWeights
 from homerl.synth.mcts import search_tree
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.tiny_model import make_tokenizer
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SIZES = (6, 35, 135)
 

@@ -28,9 +28,9 @@ from trl import SFTTrainer  # noqa: F401
 
 COMMANDS = (
     "homerl.app.cli.app",
-    "homerl.app.studies.play_suite",
-    "homerl.app.runs.checks.rehearsal",
-    "homerl.app.manual.recipe_schema",
+    "homerl.app.play_suite",
+    "homerl.app.runs.rehearsal",
+    "homerl.app.recipe_reference",
     "homerl.app.runs.stages",
     "homerl.report.pages.bench_report",
 )

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from homerl.envs.core.documents.document import Document, InputError
+from homerl.envs.core.documents.files_and_errors import Document, InputError
 
 SHOWN = 80  # the most characters of a refused value that a message shows
 TEXT = "it should be text: write it in quotes"

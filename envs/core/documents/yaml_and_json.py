@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TextIO
 
 import yaml
 
-from homerl.envs.core.documents.document import Document, InputError, KeyPath, suggest_near_path
+from homerl.envs.core.documents.files_and_errors import Document, InputError, KeyPath, suggest_near_path
 
 _HALF_ESCAPED = re.compile(r"\\[uU]0*[dD][89a-fA-F]")
 

@@ -31,9 +31,8 @@ from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.messages import Message
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known_languages import require_complete_language
-from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.maker.redraw_own_home import home_files
+from homerl.envs.homeenv.language import require_complete_language
+from homerl.envs.homeenv.maker.make import HomeRecipe, home_files, make_home
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS, ToolsetName
 from homerl.envs.homeenv.tasks.actions import actions
@@ -48,7 +47,7 @@ from homerl.play.trajectory import Trajectory
 from homerl.play.words.answer_rules import Answer
 from homerl.worlds import contract
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 Setting = Literal["eia", "dr"]
 Size = Literal["simple", "medium", "complex"]

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS, ToolsetName
-from homerl.play.user_behaviours import AddedLimits, Behaviour
+from homerl.play.situation import AddedLimits, Behaviour
 from homerl.play.words.answer_rules import Answer
 
 FORMAT: Literal[2] = 2

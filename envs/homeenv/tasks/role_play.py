@@ -26,15 +26,15 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Factors, Intent, turns_needed
 from homerl.envs.homeenv.tasks.prompts import device_label
 from homerl.envs.homeenv.tasks.situation import home_situation_of
-from homerl.host.synthesis_stats import TreeStats
 from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer
-from homerl.play.chat_messages import Observation, spoken_words_of
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy
 from homerl.play.ordered_async_work import run_beside_loop
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
+from homerl.play.spoken_words import spoken_words_of
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.play.words.user_manner import load_manner
+from homerl.worlds.contract import TreeStats
 from homerl.worlds.registry import begin_episode
 
 WISHES = 3  # the largest number for one person

@@ -18,7 +18,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from homerl.envs.core.documents import Document, InputError, validate_document
-from homerl.envs.homeenv.agents.named_agents import BASELINES
+from homerl.envs.homeenv.agents import BASELINES
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.pages.device_summary import STATES, value_with_unit
 from homerl.envs.homeenv.pages.home_page import HomeView
@@ -32,7 +32,7 @@ from homerl.envs.homeenv.tasks.situation import HomeSituation
 from homerl.host.html_pages import identifier_to_words, load_template
 from homerl.play.loop import Agent
 from homerl.play.words.grammar import normalise_spaces
-from homerl.worlds.home_visits import DrawingStyle, HomeChange, Visits
+from homerl.worlds.contract import DrawingStyle, HomeChange, Visits
 
 
 def find_visit_changes(before: Home, after: Home) -> Iterator[HomeChange]:

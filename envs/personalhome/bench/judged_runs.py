@@ -41,18 +41,23 @@ from homerl.envs.personalhome.bench.run_results import (
     share_figure,
 )
 from homerl.envs.personalhome.bench.suite import TURNS, household_digest
-from homerl.envs.personalhome.judge import plan_judge
-from homerl.envs.personalhome.judge.answer_judge import KEYS, decide_answers, equivalence_question
+from homerl.envs.personalhome.judge import judge_questions
 from homerl.envs.personalhome.judge.judge_client import JudgeQuestion, VerdictStore, ask_judge, make_judge_client
-from homerl.envs.personalhome.judge.judge_prompts import HOME, RefusedStep, revision_message
+from homerl.envs.personalhome.judge.judge_questions import (
+    HOME,
+    KEYS,
+    RefusedStep,
+    decide_answers,
+    equivalence_question,
+    revision_message,
+)
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.tasks.answer_parser import parse_plan
 from homerl.envs.personalhome.tasks.benchmark_metrics import HIGHEST_SCORE, LOWEST_SCORE, kept_order_share, mean_value
 from homerl.envs.personalhome.tasks.blueprint import Grounding
 from homerl.envs.personalhome.tasks.plan_rules import try_plan_step
-from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
-from homerl.envs.personalhome.tasks.task_goals import answer_to_part
+from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, answer_to_part
 from homerl.host.progress_bar import progress_bar
 from homerl.models.endpoint.endpoint import Endpoint, derive_seed, make_endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
@@ -62,7 +67,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy, play
 from homerl.play.replay import replay_steps, reply_of_step
 from homerl.worlds.contract import Progress
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 VERDICTS = "verdicts.jsonl"  # beside the results
 Programs = Sequence[Mapping[str, Any]]
@@ -127,7 +132,9 @@ def plan_rating_question(played: PlayedTask) -> JudgeQuestion | None:
     if not (programs := plan_programs(played)):
         return None
     household = household_shown(played.blueprint.household)
-    return plan_judge.absolute_question(household, household["context"], programs, played.blueprint.language, played.about)
+    return judge_questions.absolute_question(
+        household, household["context"], programs, played.blueprint.language, played.about
+    )
 
 
 def plan_verdict(played: PlayedTask, verdicts: VerdictStore, by: str) -> Mapping[str, Any] | None:
@@ -178,9 +185,9 @@ def rating_figures(rated: Sequence[Mapping[str, Any]]) -> Figures:
     """The mean scores overall, of members and of the home: over programs, then over plans (eq. 14)."""
     scores: dict[str, list[float]] = {"RPJ abs": [], "RPJ members": [], "RPJ home": []}
     for verdict in rated:
-        by_part = plan_judge.persona_scores(verdict)
+        by_part = judge_questions.persona_scores(verdict)
         members = [mean_value(given) for part, given in by_part.items() if part != HOME]
-        for name, values in zip(scores, (plan_judge.overall_scores(verdict), members, by_part.get(HOME)), strict=True):
+        for name, values in zip(scores, (judge_questions.overall_scores(verdict), members, by_part.get(HOME)), strict=True):
             scores[name].append(mean_value(values or (LOWEST_SCORE,)))
     ends = (LOWEST_SCORE, HIGHEST_SCORE)
     found = {name: mean_figure(values, ends) for name, values in scores.items()}
@@ -210,7 +217,7 @@ def plan_ordering_questions(
             raise InputError("the runs have other households", played.key[0], "compare runs of one file of instances")
         household, seed = household_shown(played.blueprint.household), derive_seed(*played.key)
         plans, language = dict(zip(names, (plan_programs(played), *theirs), strict=True)), played.blueprint.language
-        asked = plan_judge.relative_questions(household, household["context"], plans, seed, language, played.about)
+        asked = judge_questions.relative_questions(household, household["context"], plans, seed, language, played.about)
         yield names, seed, asked
 
 
@@ -223,7 +230,7 @@ def compare_ranked_runs(runs: Sequence[RunResults], verdicts: VerdictStore, by: 
         if len(given) < len(asked):
             missing += 1
             continue
-        order = plan_judge.read_plan_ranking(given, names, seed)
+        order = judge_questions.read_plan_ranking(given, names, seed)
         for name in names:
             firsts[name].append(mean_value([float(one[0] == name) for one in order.overall]))
         disagrees.append(order.has_unstable_best)

@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.hashing import text_hash
 from homerl.envs.core.model import Model
+from homerl.envs.core.state_encoding import text_hash
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.generate.household_maker import household_id_of_seed
 from homerl.envs.personalhome.sim.household import Household
@@ -55,7 +55,7 @@ from homerl.envs.personalhome.tasks.blueprint import (
 from homerl.envs.personalhome.tasks.expert import right_answer, wrong_answer
 from homerl.envs.personalhome.tasks.questions.question_maker import draw_questions
 from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording, load_phrases
-from homerl.envs.personalhome.tasks.task_goals import answer_goals
+from homerl.envs.personalhome.tasks.situation import answer_goals
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds import contract
 

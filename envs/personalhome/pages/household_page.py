@@ -28,8 +28,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.personalhome.bench.run_results import blueprint_of_trajectory, final_words
-from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
-from homerl.envs.personalhome.sim.appliance_features import GROUPS, load_features
+from homerl.envs.personalhome.sim.appliance_catalogue import GROUPS, is_sensor, load_features
 from homerl.envs.personalhome.sim.household import Event, Household, Memory
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import household_shown
@@ -40,8 +39,12 @@ from homerl.envs.personalhome.tasks.answer_parser import parse_choice, parse_fin
 from homerl.envs.personalhome.tasks.author import TIERS
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint, Plans
 from homerl.envs.personalhome.tasks.plan_rules import reference_plan
-from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
-from homerl.envs.personalhome.tasks.task_goals import answer_to_part, are_parts_right, personalhome_goals_in_words
+from homerl.envs.personalhome.tasks.situation import (
+    PersonalHomeSituation,
+    answer_to_part,
+    are_parts_right,
+    personalhome_goals_in_words,
+)
 from homerl.host.html_pages import load_template
 from homerl.play.replay import REMEDY, begin_replay, replay_as_recorded
 from homerl.play.trajectory import ShownStep, Trajectory, show_dialogue

@@ -19,8 +19,8 @@ from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint
 from homerl.envs.simuhome.tasks.expert import ACTS, actions_in_messages
 from homerl.envs.simuhome.tasks.sentences import reasons_in
-from homerl.play.chat_messages import spoken_words_of
-from homerl.play.false_claims import count_false_claims as count_false_claims
+from homerl.play.spoken_words import count_false_claims as count_false_claims
+from homerl.play.spoken_words import spoken_words_of
 from homerl.play.trajectory import Outcome, Step, Trajectory
 from homerl.worlds.contract import EpisodeFailure, JudgeCase
 

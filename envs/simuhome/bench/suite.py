@@ -33,7 +33,7 @@ from homerl.play.loop import Agent, play
 from homerl.play.trajectory import Trajectory
 from homerl.worlds import contract
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 HERE = Path(__file__).parent
 NAME = "simuhome"

@@ -16,9 +16,8 @@ from typing import Any, Self
 
 import gymnasium as gym
 
-from homerl.envs.core.hashing import text_hash
 from homerl.envs.core.spaces import AnyText, ToolCalls
-from homerl.envs.core.state_encoding import state_text
+from homerl.envs.core.state_encoding import state_text, text_hash
 from homerl.envs.core.world import Action, World
 from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim import home_loading as load

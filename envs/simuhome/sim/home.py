@@ -22,8 +22,7 @@ from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Any
 
-from homerl.envs.core.hashing import text_hash
-from homerl.envs.core.state_encoding import state_text, written_as
+from homerl.envs.core.state_encoding import state_text, text_hash, written_as
 from homerl.envs.simuhome.sim.device_catalogue import Cluster, DeviceType, Tables, enum_member
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT, VARIABLES
 

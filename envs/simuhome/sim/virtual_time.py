@@ -22,7 +22,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from homerl.envs.core.hashing import text_hash
+from homerl.envs.core.state_encoding import text_hash
 from homerl.envs.simuhome.sim import air, service
 from homerl.envs.simuhome.sim.clusters import PASSES
 from homerl.envs.simuhome.sim.device_catalogue import DeviceType

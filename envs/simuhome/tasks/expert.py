@@ -36,10 +36,10 @@ from homerl.envs.simuhome.sim.reference_solution import (
 )
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint
 from homerl.envs.simuhome.tasks.situation import MAX_POLLS, SimuHomeSituation, poll_seconds, simuhome_situation
-from homerl.play.chat_messages import tool_calls_of
 from homerl.play.episode import Episode
 from homerl.play.loop import draw_candidates
 from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import tool_calls_of
 
 READ_TOOLS = ("get_attribute", "get_all_attributes")
 ACTS = ("execute_command", "write_attribute")

@@ -22,8 +22,7 @@ from homerl.envs.core.world import MOST_TEXT
 from homerl.envs.simuhome.sim.device_catalogue import device_types
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.llm_agent import request_candidates
-from homerl.play.chat_messages import Observation
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.play.tool_call_parser import strip_thoughts_and_controls
 
 INVALID = {"error": "Invalid structured output format"}

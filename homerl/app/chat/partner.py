@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from homerl.app.chat.session import GUEST, ChatPartner, ChatSession, ChatTerms
+from homerl.app.play_suite import OF_SERVER
 from homerl.app.served.model_agents import (
     LoadedModel,
     find_served_model,
@@ -19,10 +20,9 @@ from homerl.app.served.model_agents import (
     load_local_model,
     refuse_missing_model,
 )
-from homerl.app.studies.play_suite import OF_SERVER
 from homerl.envs.core.documents import InputError, suggest_near_path
 from homerl.envs.core.documents.validation import did_you_mean
-from homerl.host.run_folders import STAGES
+from homerl.host.recipe_files import STAGES
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.endpoint_settings import refuse_secret
 from homerl.models.endpoint.vllm_server import describe_server_trouble
@@ -31,7 +31,7 @@ from homerl.play.loop import Agent
 from homerl.report.cards.export import find_trained_stage
 from homerl.report.cards.model_lineage import mixture_parts, read_talk_terms
 from homerl.train.model_sources import is_local_model_name, is_model_folder, refuse_changed_export, resolve_model_source
-from homerl.worlds.home_visits import Visits
+from homerl.worlds.contract import Visits
 from homerl.worlds.registry import known_worlds, world_of
 
 Data = Mapping[str, Any]

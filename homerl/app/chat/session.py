@@ -28,7 +28,7 @@ from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.loop import Agent, Policy
 from homerl.play.situation import Reply, Situation
 from homerl.play.trajectory import ShownStep, Trajectory, show_step, trajectory_to_row, write_rows
-from homerl.worlds.home_visits import HomeChange, Visits
+from homerl.worlds.contract import HomeChange, Visits
 from homerl.worlds.registry import begin_episode
 
 GUEST = {"prompt": "full"}  # the recipe of a model of which nothing is known: it is told what its tools are for

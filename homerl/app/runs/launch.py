@@ -39,10 +39,9 @@ def main(path: str, argv: Sequence[str]) -> int:
 
 
 def _start_run(path: str, argv: Sequence[str]) -> None:
-    from homerl.app.runs.checks.preflight import check_machine, warn_of_process_count
-    from homerl.app.runs.checks.prompt_lengths import measure_prompts
-    from homerl.app.runs.checks.rehearsal import rehearse_recipe
+    from homerl.app.runs.preflight import check_machine, warn_of_process_count
     from homerl.app.runs.recipe import load_recipe, split_from_option
+    from homerl.app.runs.rehearsal import measure_prompts, rehearse_recipe
 
     recipe = load_recipe(path, argv)
     if not is_main_process() and recipe.run not in TRAININGS:  # a launcher starts a process for each GPU, whatever the kind

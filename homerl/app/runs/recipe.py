@@ -17,9 +17,7 @@ from pydantic import Field
 
 from homerl.bench.recipe import BenchRecipe, BenchSettings
 from homerl.envs.core.documents import InputError, validate_document
-from homerl.host import recipe_loading as load
-from homerl.host.recipe_keys import BaseRecipe
-from homerl.host.run_folders import refuse_unloaded_run_plugins
+from homerl.host.recipe_files import BaseRecipe, load_recipe_document, refuse_unloaded_run_plugins
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.synth.recipe import SynthesisConfig, SynthRecipe
 from homerl.train.recipe import RLVERecipe, RLVESections, SFTRecipe, SFTSettings
@@ -95,13 +93,13 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """
     refuse_unloaded_run_plugins(Path(path).parent)
     words, origin = split_from_option(overrides)
-    data, document = load.load_recipe_document(path, words)
+    data, document = load_recipe_document(path, words)
     kind = data.get("run")
     if kind not in KINDS:
         remedy = f"write `run:` with one of {', '.join(KINDS)}"
         raise InputError(f"run: {kind!r} is not a kind of run", str(path), remedy)
     if origin and (starting := overrides_from_run(kind, origin)):
-        _, document = load.load_recipe_document(path, [*starting, *words])
+        _, document = load_recipe_document(path, [*starting, *words])
     return validate_document(KINDS[kind], document)
 
 

@@ -31,8 +31,7 @@ from homerl.bench.scores import is_complete_score
 from homerl.envs.core.documents import InputError, name_path_in_errors, read_json, read_yaml
 from homerl.envs.core.model import IDENTITY
 from homerl.host.exit_codes import RunStopped
-from homerl.host.recipe_keys import BaseRecipe
-from homerl.host.run_folders import FILES, RECIPE, flatten_recipe
+from homerl.host.recipe_files import FILES, RECIPE, BaseRecipe, flatten_recipe
 from homerl.host.terminal import count_with_noun, say
 from homerl.play.trajectory import Outcome
 from homerl.train import TRAININGS

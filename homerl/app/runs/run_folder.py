@@ -26,8 +26,7 @@ from homerl.app.runs.recipe import recipe_data
 from homerl.envs.core.documents import InputError, name_path_in_errors, write_atomic
 from homerl.envs.core.model import READS, ShippedNames
 from homerl.envs.core.plugins import OF_RUNS, added_plugin_folders
-from homerl.host.recipe_keys import BaseRecipe
-from homerl.host.run_folders import FILES, PLUGINS, RECIPE, RECORD
+from homerl.host.recipe_files import FILES, PLUGINS, RECIPE, RECORD, BaseRecipe
 
 PACKAGES = (
     "torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers", "deepspeed", "vllm", "wandb",

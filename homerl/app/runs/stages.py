@@ -35,8 +35,7 @@ from homerl.play.trajectory import Outcome, read_rows
 from homerl.report.cards.dataset_card import write_dataset_description
 from homerl.synth.blueprint_synthesis import NO_BLUEPRINT
 from homerl.synth.recipe import SynthRecipe
-from homerl.synth.shards import synthesise_dataset
-from homerl.synth.synthesis_statistics import count_filter_drops
+from homerl.synth.shards import count_filter_drops, synthesise_dataset
 from homerl.train.model_settings import ModelSettings
 
 GRACE = 10.0  # seconds that an interrupted benchmark gets to write what it played

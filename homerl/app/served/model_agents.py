@@ -20,9 +20,8 @@ from homerl.envs.core.documents import InputError, find_near_path
 from homerl.envs.core.messages import Message
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.endpoint_settings import refuse_secret
-from homerl.play.chat_messages import Observation
 from homerl.play.loop import Policy
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.train.model_sources import (
     find_adapter_base,
     is_adapter,
@@ -131,7 +130,7 @@ def _hash_dialogue(messages: Sequence[Message], tools: Sequence[Mapping[str, Any
 def load_local_model(model: str, cpu: bool, name: str | None = None) -> LoadedModel:
     """A model of a folder or of the hub, under a name. Raises `InputError` if there is none."""
     refuse_missing_model(model)
-    from homerl.models.policy.dialogue_cache import DialogueCache
+    from homerl.models.policy.faster_decoding import DialogueCache
 
     engine, tokenizer = load_local_engine(model, cpu, 1)
     engine.held = DialogueCache(HELD, forks=True)

@@ -26,14 +26,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from homerl.app.served.model_agents import LoadedModel
+from homerl.envs.core.messages import replace_surrogates
 from homerl.envs.core.model import Model
 from homerl.envs.core.world import is_too_deep
-from homerl.host.openai_api import completion_response, models_response
-from homerl.host.web_server import BadRequest, ServerAddress, admit_request, read_json_body, refusal_response
+from homerl.host.web_server import (
+    BadRequest,
+    ServerAddress,
+    admit_request,
+    completion_response,
+    models_response,
+    read_json_body,
+    refusal_response,
+)
 from homerl.models.policy.transformers_engine import COLDEST
-from homerl.play.chat_messages import Observation, replace_surrogates
 from homerl.play.faults import AgentFault
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 
 LOOK = 0.5  # seconds between looks whether the client is still there
 

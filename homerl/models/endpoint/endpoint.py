@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 from homerl.envs.core.messages import Message
 from homerl.host.terminal import print_error
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
-from homerl.play.chat_messages import Observation
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
+from homerl.play.situation import Observation
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from homerl.play.chat_messages import replace_surrogates
+from homerl.envs.core.messages import replace_surrogates
 
 LONGEST = 300  # characters of a reason
 READ = 20_000  # characters of a text that are looked at

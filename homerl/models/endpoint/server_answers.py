@@ -21,8 +21,8 @@ from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletionMessage
 from openai.types.chat.chat_completion_message_function_tool_call import Function
 
+from homerl.envs.core.messages import replace_surrogates
 from homerl.models.endpoint.error_reasons import read_error_names, read_error_reason, read_error_status
-from homerl.play.chat_messages import replace_surrogates
 
 Kind = TypeVar("Kind")
 PASSING = (408, 409, 425, 429)

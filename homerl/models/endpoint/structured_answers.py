@@ -17,13 +17,12 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, ValidationError
 
-from homerl.envs.core.messages import Message
+from homerl.envs.core.messages import Message, replace_surrogates
 from homerl.envs.core.model import Model
 from homerl.models.endpoint.endpoint import Endpoint, derive_seed
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
-from homerl.play.chat_messages import parse_model_json, replace_surrogates
 from homerl.play.faults import Boundary, Fault, InfraError, RequestRefused, fault_from_error
-from homerl.play.tool_call_parser import strip_code_fence, strip_thoughts_and_controls
+from homerl.play.tool_call_parser import parse_model_json, strip_code_fence, strip_thoughts_and_controls
 
 Shape = TypeVar("Shape", bound=Model)
 T = TypeVar("T")

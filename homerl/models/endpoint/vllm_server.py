@@ -29,8 +29,8 @@ from pathlib import Path
 from rich.text import Text
 
 from homerl.envs.core.documents import InputError
+from homerl.host.child_server import GRACE
 from homerl.host.processes import is_main_process, stop_on_signals
-from homerl.host.server_guard import GRACE
 from homerl.host.terminal import PlainConsole
 from homerl.models.endpoint.endpoint import read_api_key
 from homerl.models.endpoint.endpoint_settings import EndpointSettings, ServeSettings
@@ -131,7 +131,7 @@ def start_vllm(serve: ServeSettings, model: str, log: Path) -> subprocess.Popen[
             raise InputError(f"port {serve.port} is taken by something else", "serve.port", "name a free one")
     environment = {k: v for k, v in os.environ.items() if k not in LAUNCHER}
     environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, serve.gpus))
-    command = [sys.executable, "-m", "homerl.host.server_guard", str(os.getpid()), *vllm_command(serve, model)]
+    command = [sys.executable, "-m", "homerl.host.child_server", str(os.getpid()), *vllm_command(serve, model)]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as out:
         return subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)

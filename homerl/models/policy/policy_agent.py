@@ -20,14 +20,14 @@ from typing import Any, Literal, Protocol
 from homerl.models.policy.chat_template import (
     encode_messages,
     encode_shielded,
+    is_homerl_template,
     render_new_messages,
     render_shielded,
     with_argument_objects,
 )
-from homerl.play.chat_messages import Observation, is_homerl_template, parse_observed_reply
 from homerl.play.faults import AgentFault, DialogueTooLong, InfraError
-from homerl.play.situation import Reply
-from homerl.play.tool_call_parser import find_thoughts
+from homerl.play.situation import Observation, Reply
+from homerl.play.tool_call_parser import find_thoughts, parse_observed_reply
 
 Thoughts = Literal["kept", "masked", "refused"]  # what becomes of a policy's thoughts in training
 REFUSED = "thoughts are not allowed"

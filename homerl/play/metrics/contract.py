@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from homerl.host.confidence_intervals import SHARES, mean_interval
+from homerl.play.confidence_intervals import SHARES, mean_interval
 from homerl.play.trajectory import Trajectory
 
 Row = Mapping[str, Any]

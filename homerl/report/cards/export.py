@@ -23,9 +23,8 @@ from homerl import __version__
 from homerl.bench.stored_scores import read_complete_scores
 from homerl.envs.core.documents import InputError, name_path_in_errors, read_json, write_atomic
 from homerl.host.html_pages import fold_long_text
-from homerl.host.run_folders import OF_TASKS, STAGES, refuse_unloaded_run_plugins
-from homerl.models.policy.chat_template import OWN
-from homerl.play.chat_messages import shows_tools, without_generation_tags
+from homerl.host.recipe_files import OF_TASKS, STAGES, refuse_unloaded_run_plugins
+from homerl.models.policy.chat_template import OWN, shows_tools, without_generation_tags
 from homerl.report.cards.gguf_and_ollama import KINDS, check_convertible, render_modelfile, require_gguf, write_gguf
 from homerl.report.cards.model_card import (
     HUB_ID,
@@ -201,7 +200,8 @@ def load_exported_tokenizer(folder: Path) -> Any:
     if SENTENCE not in tokenizer.decode(tokenizer(SENTENCE)["input_ids"]):
         raise InputError("the tokenizer's files are missing or broken", str(folder), RIGHT_TOKENIZER)
     if not tokenizer.chat_template:
-        remedy = "save the template of its training, homerl.play.chat_messages.chat_template(), as its chat_template.jinja"
+        template = "homerl.models.policy.chat_template.build_chat_template()"
+        remedy = f"save the template of its training, {template}, as its chat_template.jinja"
         raise InputError("the tokenizer has no chat template", str(folder), remedy)
     return tokenizer
 

@@ -22,7 +22,7 @@ import numpy as np
 from safetensors import safe_open
 
 from homerl.envs.core.documents import InputError
-from homerl.play.chat_messages import (
+from homerl.models.policy.chat_template import (
     IM_END,
     NAMED,
     has_empty_thought,

@@ -16,15 +16,15 @@ from typing import Any, Literal
 
 from homerl.bench.stored_scores import is_score_of_stage
 from homerl.envs.core.documents import read_json
-from homerl.host.run_folders import RECORD, read_stage_recipe, require_mapping, stage_files, starting_model
+from homerl.host.recipe_files import RECORD, read_stage_recipe, require_mapping, stage_files, starting_model
 from homerl.play.metrics.registry import METRICS
 from homerl.report.cards.model_lineage import last_blueprint_recipe, stage_lineage, talk_terms_of_stage, training_data_folder
 from homerl.report.cards.push_to_hub import strip_private_data
 from homerl.report.figures import FigureColumn, FigureTable
-from homerl.report.pages.flywheel_results import newest_metric, read_training_metrics
+from homerl.report.pages.flywheel_report import newest_metric, read_training_metrics
 from homerl.rewards.composite import REWARDS, SETTINGS
 from homerl.synth.recipe import STRATEGIES
-from homerl.train.credit.registry import list_credit_modes
+from homerl.train.credit.contract import list_credit_modes
 from homerl.train.model_sources import BASES
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import source_parts, world_of

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from homerl.host.run_folders import (
+from homerl.host.recipe_files import (
     OF_TASKS,
     RECIPE,
     find_moved_folder,

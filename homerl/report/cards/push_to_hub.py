@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from homerl.envs.core.documents import InputError
-from homerl.host.run_folders import find_moved_folder, read_stage_recipe, starting_model
+from homerl.host.recipe_files import find_moved_folder, read_stage_recipe, starting_model
 from homerl.host.terminal import console
 from homerl.report.cards.model_lineage import stage_lineage
 from homerl.train.model_sources import resolve_model_source

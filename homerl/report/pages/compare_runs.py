@@ -27,14 +27,22 @@ from rich.text import Text
 
 from homerl.bench.scores import is_counted_result, paired_difference, score_results, success_with_interval
 from homerl.envs.core.documents import InputError, read_yaml, write_atomic
-from homerl.host.confidence_intervals import student_interval
 from homerl.host.html_pages import breakable_identifier
-from homerl.host.run_folders import RECIPE, flatten_recipe, relocate_recipe_paths, replace_path_prefix
+from homerl.host.recipe_files import RECIPE, flatten_recipe, relocate_recipe_paths, replace_path_prefix
 from homerl.host.terminal import count_with_noun
 from homerl.play.bench_results import SCORED, read_results_file
+from homerl.play.confidence_intervals import student_interval
 from homerl.report.figures import Estimate, FigureColumn, FigureTable, line_chart
-from homerl.report.pages.flywheel_report import CURVES, SFT_CURVES, ChartFigure, nonempty_figures
-from homerl.report.pages.flywheel_results import MODELS, Row, metric_curve, read_training_metrics
+from homerl.report.pages.flywheel_report import (
+    CURVES,
+    MODELS,
+    SFT_CURVES,
+    ChartFigure,
+    Row,
+    metric_curve,
+    nonempty_figures,
+    read_training_metrics,
+)
 from homerl.report.pages.world_pages import load_report_template
 from homerl.worlds.registry import default_world
 

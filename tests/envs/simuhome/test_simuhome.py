@@ -58,7 +58,7 @@ from homerl.worlds.registry import (
     restore_situation,
     world_of,
 )
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.simuhome.conftest import SAMPLES, each_sample
 
 each_group = pytest.mark.parametrize("group", GROUPS)

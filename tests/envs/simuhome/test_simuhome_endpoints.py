@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from homerl.app.studies.play_suite import BenchRun, run_benchmark
+from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.bench.judge import JudgeSettings
 from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import write_suite
@@ -30,7 +30,7 @@ from homerl.play.trajectory import Outcome, read_rows
 from homerl.play.words.splits import split_of
 from homerl.report.pages.bench_report import write_bench_report
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.helpers.scripted_server import MODEL, ScriptedServer
 
 QUICK = Patience(timeout=5, deadline=10, tries=2)

@@ -22,7 +22,7 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.simuhome.conftest import each_sample
 
 BASE_TIME = "2025-08-23 10:00:00"

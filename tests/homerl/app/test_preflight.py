@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import pytest
 import wandb
 
-from homerl.app.runs.checks.preflight import check_machine, warn_of_process_count
+from homerl.app.runs.preflight import check_machine, warn_of_process_count
 from homerl.app.runs.recipe import load_recipe
 from homerl.envs.core.documents import InputError
 from homerl.train.recipe import RLVERecipe

@@ -12,21 +12,21 @@ from chat_families import family_tokenizer
 from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
-from homerl.app.runs.checks import prompt_lengths as prompts
-from homerl.app.runs.checks.prompt_lengths import PromptSize, measure_prompts, tokens_per_device
+from homerl.app.runs import rehearsal as prompts
 from homerl.app.runs.launch import main
 from homerl.app.runs.recipe import load_recipe
+from homerl.app.runs.rehearsal import PromptSize, measure_prompts, tokens_per_device
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home_file import save_home
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_files import BaseRecipe
 from homerl.models.policy.chat_template import chat_format_of
 from homerl.play.episode import EpisodeLimits
 from homerl.rewards.composite import RewardWeights
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.training_setup import load_chat_tokenizer
 from homerl.worlds.registry import default_world, make_blueprint_of_seed
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ROOT = Path(__file__).parents[3]
 SCRATCH = {"hidden_size": 16, "layers": 1, "heads": 1, "kv_heads": 1, "head_dim": 16, "intermediate_size": 16}

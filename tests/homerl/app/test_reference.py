@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from homerl.app.manual.recipe_reference import describe_schema, find_sections, heading_anchor, render_reference
-from homerl.app.manual.recipe_schema import (
+from homerl.app.recipe_reference import (
     PARTIAL,
     build_recipe_schema,
     definition_name,
+    describe_schema,
+    find_sections,
+    heading_anchor,
     referenced_models,
+    render_reference,
     schema_definitions,
     write_recipe_schema,
 )
@@ -23,8 +26,7 @@ from homerl.app.runs.recipe import KINDS, load_recipe, recipe_data
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.homeenv.tasks.intents import intent_families
-from homerl.host.recipe_keys import BaseRecipe
-from homerl.host.recipe_loading import load_recipe_document
+from homerl.host.recipe_files import BaseRecipe, load_recipe_document
 from homerl.worlds.registry import known_worlds
 
 ROOT = Path(__file__).parents[3]

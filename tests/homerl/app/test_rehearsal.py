@@ -6,10 +6,10 @@ import pytest
 import yaml
 from forked import homerl
 
-from homerl.app.runs.checks.rehearsal import rehearse_recipe
 from homerl.app.runs.recipe import load_recipe
+from homerl.app.runs.rehearsal import rehearse_recipe
 from homerl.envs.core.documents import InputError
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_files import BaseRecipe
 from homerl.worlds.registry import default_world
 
 ROOT = Path(__file__).parents[3]
@@ -74,7 +74,7 @@ def test_a_plug_in_that_raises_a_value_error_is_not_taken_for_a_dropped_draft(tm
     def draw(*_: object) -> None:
         raise ValueError("sample larger than population")
 
-    monkeypatch.setattr("homerl.app.runs.checks.rehearsal.make_blueprint_of_seed", draw)
+    monkeypatch.setattr("homerl.app.runs.rehearsal.make_blueprint_of_seed", draw)
     with pytest.raises(ValueError, match="^sample larger than population$"):
         rehearse_recipe(synth(tmp_path))
 

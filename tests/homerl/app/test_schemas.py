@@ -9,7 +9,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from homerl.app.manual.recipe_schema import write_recipe_schema
+from homerl.app.recipe_reference import write_recipe_schema
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.device_spec import SHIPPED
@@ -22,7 +22,7 @@ from homerl.play.trajectory import JSON_COLUMNS, trajectory_to_row
 from homerl.report.cards.json_schemas import build_json_schemas, schema_file_name, write_json_schemas
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 REGISTRY = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in build_json_schemas().items())
 

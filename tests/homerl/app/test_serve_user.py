@@ -17,7 +17,7 @@ import pytest
 import yaml
 from scripted_server import ScriptedServer
 
-from homerl.app.runs.checks.preflight import check_machine
+from homerl.app.runs.preflight import check_machine
 from homerl.app.runs.recipe import SERVED_ROLES, role_settings
 from homerl.envs.core.documents import InputError
 from homerl.models.endpoint.endpoint_settings import ServeSettings, UserSettings
@@ -150,7 +150,7 @@ def test_one_that_dies_ends_what_needs_it_with_the_end_of_its_log(tmp_path, port
             for p in psutil.process_iter(["cmdline"])
             if "serve" in (p.info["cmdline"] or ())
             and str(port) in p.info["cmdline"]
-            and "homerl.host.server_guard" not in p.info["cmdline"]
+            and "homerl.host.child_server" not in p.info["cmdline"]
         ]
         server.kill()
         asyncio.run(asyncio.sleep(60))

@@ -18,7 +18,7 @@ from homerl.app.runs.launch import run_recipe
 from homerl.app.runs.recipe import load_recipe, recipe_data
 from homerl.app.runs.run_folder import copy_recipe_files
 from homerl.envs.core.documents import InputError, read_json, read_yaml
-from homerl.host.run_folders import relocate_recipe_paths
+from homerl.host.recipe_files import relocate_recipe_paths
 
 TASKS = {"intents": [1, 1], "phrasings": 2}
 REWARD = '''"""Calm: a step makes no call."""

@@ -21,9 +21,9 @@ from scripted_server import Faults, ScriptedServer, key_of
 from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
+from homerl.app.play_suite import BenchRun, SuiteInstances, build_suite, run_benchmark
 from homerl.app.runs.launch import main as launch
 from homerl.app.runs.stages import suite_episodes
-from homerl.app.studies.play_suite import BenchRun, SuiteInstances, build_suite, run_benchmark
 from homerl.bench.recipe import BenchSettings, SuiteSettings
 from homerl.bench.runner import SCOUTS, NothingScored
 from homerl.bench.scores import pass_hat
@@ -55,7 +55,7 @@ from homerl.report.pages.bench_report import (
     write_bench_report,
 )
 from homerl.worlds.registry import begin_episode, known_suites
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ROOT = Path(__file__).parents[3]
 EVERY = {"smh-bench": 41, "smarthome-bench": 83}  # a sample of the slots, over all subcategories and sizes

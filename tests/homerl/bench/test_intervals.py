@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, bootstrap, t
 
 from homerl.bench.scores import paired_difference, score_results
-from homerl.host.confidence_intervals import (
+from homerl.play.confidence_intervals import (
     RESAMPLES,
     cohen_kappa,
     difference_interval,

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from scripted_server import Faults, ScriptedServer
 
-from homerl.app.studies.play_suite import BenchRun, SuiteInstances, make_judge_settings, run_benchmark
+from homerl.app.play_suite import BenchRun, SuiteInstances, make_judge_settings, run_benchmark
 from homerl.bench.judge import Judge, judge_cases
 from homerl.bench.runner import BenchJournal
 from homerl.bench.stored_scores import rescore_run
@@ -18,11 +18,11 @@ from homerl.bench.suites import read_suite, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.bench.cases import RUBRICS
 from homerl.envs.homeenv.bench.suite import HomeInstance
-from homerl.host.confidence_intervals import cohen_kappa
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.structured_answers import StructuredClient
-from homerl.play.chat_messages import spoken_words_of
+from homerl.play.confidence_intervals import cohen_kappa
+from homerl.play.spoken_words import spoken_words_of
 from homerl.play.trajectory import read_rows
 from homerl.play.words.answer_rules import Answer, judge_answer_by_rules
 from homerl.report.pages.bench_report import BenchReport, judge_sentence

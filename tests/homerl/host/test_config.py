@@ -11,8 +11,8 @@ from command import homerl
 from pydantic import BaseModel
 
 from homerl.envs.core.documents import InputError, validate_document
-from homerl.host import recipe_loading as config
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host import recipe_files as config
+from homerl.host.recipe_files import BaseRecipe
 
 ROOT = Path(__file__).parents[3]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from homerl.app.runs.recipe import load_recipe
-from homerl.host import recipe_keys as machine
+from homerl.host import recipe_files as machine
 
 RECIPE = "homerl: 1\nrun: sft\nout: out\ndata: data\ncpu: auto\nmodel: {name: org/model, dtype: auto}\n"
 

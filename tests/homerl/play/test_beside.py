@@ -21,7 +21,7 @@ from homerl.play.loop import play
 from homerl.play.ordered_async_work import GRACE, begin_task_group, run_beside_loop
 from homerl.play.situation import Reply
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ENDLESS = "while 1: pass"
 ESCAPED = '{"\\u0063ode": "while 1: pass"}'

@@ -15,11 +15,11 @@ from homerl.envs.homeenv.sim.sandbox import RunResult
 from homerl.envs.homeenv.sim.tools import Tool
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
-from homerl.play.chat_messages import parse_reply, tool_calls_of
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary, Fault
 from homerl.play.replay import first_difference
 from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import parse_reply, tool_calls_of
 from homerl.play.trajectory import Step, Trajectory, absent_facts, trajectory_from_row, trajectory_to_row
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, restore_situation
 

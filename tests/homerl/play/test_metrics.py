@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from homerl.app.studies.play_suite import BenchRun, run_benchmark
+from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.bench.stored_scores import rescore_run
 from homerl.play.bench_results import read_bench_results
 from homerl.play.metrics.contract import Mean, Share
@@ -20,7 +20,7 @@ from homerl.report.pages import bench_report as bench_log
 from homerl.report.pages import flywheel_report as report
 from homerl.report.pages import world_pages as glossary
 from homerl.report.pages.bench_report import BenchReport
-from homerl.report.pages.flywheel_results import read_flywheel_run
+from homerl.report.pages.flywheel_report import read_flywheel_run
 
 # The metric that CONTRIBUTING.md shows, for the tables of flywheels too, and a share.
 STEPS = Mean(

@@ -16,17 +16,16 @@ from homerl.envs.homeenv.tasks.role_play import role_play
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.models.endpoint.structured_answers import RequestsSpent
 from homerl.models.policy.policy_agent import PolicyAgent, Sample
-from homerl.play.chat_messages import Observation
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy, play, replies_from
 from homerl.play.replay import first_difference
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.rewards.composite import RewardWeights
 from homerl.synth.mcts import SearchConfig, search_tree
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, restore_situation, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SECRET = ("homerl.envs.", "homerl.worlds.", "homerl.play.episode", "homerl.play.situation", "homerl.synth.")
 ASKS = {"role": "assistant", "content": "Which one do you mean?"}

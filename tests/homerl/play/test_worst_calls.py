@@ -11,7 +11,7 @@ import pytest
 from scripted_server import ScriptedServer
 from worst import WorstAgent, nested, real_values, worst_calls
 
-from homerl.app.studies.play_suite import BenchRun, run_benchmark
+from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.bench.suites import SEED, make_suite_of_homes, write_suite
 from homerl.envs.core.world import MOST_CHARACTERS, MOST_LEVELS, MOST_TEXT, MOST_VALUES, World, why_action_too_large
 from homerl.envs.homeenv.maker.make import HomeSampler
@@ -22,13 +22,13 @@ from homerl.envs.simuhome.sim.env import SimuHome
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.envs.simuhome.tasks.expert import SimuHomeExpert
 from homerl.envs.simuhome.tasks.react_agent import parse_step
-from homerl.play.chat_messages import parse_json_answer, parse_model_json, parse_reply
 from homerl.play.loop import play
 from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import parse_json_answer, parse_model_json, parse_reply
 from homerl.play.trajectory import Outcome, read_rows
 from homerl.report.pages.bench_report import write_bench_report
 from homerl.worlds.registry import begin_episode, known_suites, known_worlds, make_blueprint_of_seed
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.simuhome.test_world import EPISODE
 
 PLACES = [*TOOLSETS, "released", "paper", "mended", "household"]

@@ -30,8 +30,8 @@ from homerl.envs.homeenv.sim.home_file import save_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.host.html_pages import fold_long_text
-from homerl.host.run_folders import read_stage_recipe
-from homerl.play.chat_messages import build_chat_template, without_generation_tags
+from homerl.host.recipe_files import read_stage_recipe
+from homerl.models.policy.chat_template import build_chat_template, without_generation_tags
 from homerl.report.cards.export import (
     answer_card_example,
     export_model,

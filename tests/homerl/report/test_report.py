@@ -24,15 +24,21 @@ from homerl.bench.scores import paired_difference
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.host.synthesis_stats import TreeStats
 from homerl.play.episode import EpisodeLimits
 from homerl.play.situation import Reply
 from homerl.play.trajectory import read_rows, trajectory_from_row, trajectory_to_row, write_rows
 from homerl.report import figures as charts
-from homerl.report.pages.flywheel_report import FlywheelReport, success_cell, write_flywheel_report
-from homerl.report.pages.flywheel_results import MODELS, PLAYERS, read_flywheel_run
+from homerl.report.pages.flywheel_report import (
+    MODELS,
+    PLAYERS,
+    FlywheelReport,
+    read_flywheel_run,
+    success_cell,
+    write_flywheel_report,
+)
 from homerl.rewards.composite import RewardWeights, step_rewards
-from homerl.synth.synthesis_statistics import SynthesisStatistics
+from homerl.synth.shards import SynthesisStatistics
+from homerl.worlds.contract import TreeStats
 
 NASTY = """</pre><script>alert("x")</script><img src=x onerror=alert(1)> ]]> & "quoted" 'too' {{ 7 * 7 }}"""
 SUITES = ("heldout", "new-names")

@@ -11,10 +11,9 @@ import pytest
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.play.chat_messages import Observation
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import UserError
-from homerl.play.situation import Reply, Utterance
+from homerl.play.situation import Observation, Reply, Utterance
 from homerl.play.trajectory import Outcome, trajectory_to_row
 from homerl.synth import mcts
 from homerl.synth.mcts import (
@@ -28,7 +27,7 @@ from homerl.synth.mcts import (
     walk_tree,
 )
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 CONFIG = SearchConfig(rollouts=8)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from homerl.app.runs.recipe import KINDS, load_recipe, recipe_data
 from homerl.envs.core.documents import Document, InputError, read_yaml
-from homerl.host.recipe_loading import load_recipe_document, merge_documents
+from homerl.host.recipe_files import load_recipe_document, merge_documents
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.registry import world_of
 from homerl.worlds.sources import BlueprintFile

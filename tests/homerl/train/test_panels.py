@@ -6,13 +6,13 @@ import pytest
 from rich.console import Console
 
 from homerl.train.recipe import RLVERecipe, SFTRecipe
-from homerl.train.training_setup import metric_reporters
 from homerl.train.watch.metrics_log import (
     SECTIONS,
     PanelsCallback,
     ProgressCallback,
     draw_time_shares,
     make_terminal_panel,
+    metric_reporters,
     sort_into_sections,
 )
 
@@ -132,7 +132,7 @@ def test_reporters_by_recipe(kind):
 def test_a_reporter_that_is_not_installed_is_said_at_once(monkeypatch):
     import importlib.util
 
-    from homerl.app.runs.checks.preflight import _find_missing_packages
+    from homerl.app.runs.preflight import _find_missing_packages
 
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trackio" else find(name))

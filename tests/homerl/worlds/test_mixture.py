@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from homerl.app.runs.checks.rehearsal import rehearse_recipe
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe
+from homerl.app.runs.rehearsal import rehearse_recipe
+from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.trajectory import read_rows
-from homerl.play.user_behaviours import Behaviours
 from homerl.report.cards.dataset_card import render_dataset_card
 from homerl.synth.recipe import SynthesisConfig
 from homerl.train.data.curriculum import LEAST, Curriculum, MixtureBalance
@@ -106,7 +106,7 @@ RATES = st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1), min_size=1)
 @given(rates=RATES, temperature=st.floats(0.1, 100), part=st.sampled_from("abcd"))
 def test_chances_are_probabilities_and_the_part_with_most_signal_is_always_played(rates, temperature, part):
     balance = MixtureBalance(lambda seed: "abcd"[seed % 4], temperature)
-    balance.restore_rates(rates)
+    balance.rates = dict(rates)
     chances = {"abcd"[seed]: balance.play_probability(seed) for seed in range(4)}
     signal = {name: max(LEAST, 4 * rate * (1 - rate)) for name, rate in rates.items()}
     assert all(0 <= chance <= 1 for chance in chances.values())

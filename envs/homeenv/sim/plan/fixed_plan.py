@@ -16,8 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
-from homerl.envs.core.hashing import text_hash
-from homerl.envs.core.state_encoding import state_text
+from homerl.envs.core.state_encoding import state_text, text_hash
 from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room

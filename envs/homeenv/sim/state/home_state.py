@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 
-from homerl.envs.core.hashing import text_hash
-from homerl.envs.core.state_encoding import state_text
+from homerl.envs.core.state_encoding import state_text, text_hash
 from homerl.envs.homeenv.sim.devices.air_physics import RoomAir, WeatherChange
 from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Service
 from homerl.envs.homeenv.sim.devices.device_spec import Device

@@ -20,7 +20,7 @@ def audit_user(
 ) -> None:
     """Play blueprints with the recipe's user and the scripted expert. Exit code 1 if the user is worse than allowed."""
     from homerl.app.runs.recipe import load_recipe
-    from homerl.app.studies.user_audit import run_user_audit as audit
+    from homerl.app.user_audit import run_user_audit as audit
 
     loaded = load_recipe(recipe, context.args)
     place = out or loaded.out / "audit_user.json"

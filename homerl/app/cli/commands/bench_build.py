@@ -29,7 +29,7 @@ def bench_build(
     ] = None,
 ) -> None:
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
-    from homerl.app.studies.play_suite import build_suite
+    from homerl.app.play_suite import build_suite
     from homerl.bench.suites import SEED, make_suite_of_homes
     from homerl.report.cards.model_lineage import trained_blueprint_recipes
 

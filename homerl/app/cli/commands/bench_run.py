@@ -52,8 +52,8 @@ def bench_run(
     wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
 ) -> None:
     """Play a suite and write results, trajectories and a report."""
-    from homerl.app.studies.play_suite import BenchRun, make_judge_settings
-    from homerl.app.studies.play_suite import run_benchmark as play
+    from homerl.app.play_suite import BenchRun, make_judge_settings
+    from homerl.app.play_suite import run_benchmark as play
     from homerl.report.pages.bench_report import write_bench_report
 
     if wandb:
@@ -73,7 +73,7 @@ def bench_run(
 
 def _refuse_logged_out() -> None:
     """Raise `InputError` before hours of play whose figures Weights & Biases would not take."""
-    from homerl.app.runs.checks.preflight import find_wandb_troubles
+    from homerl.app.runs.preflight import find_wandb_troubles
 
     if os.environ.get("WANDB_MODE", "online") != "online":
         return

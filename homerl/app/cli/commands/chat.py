@@ -50,7 +50,7 @@ def chat(
         with suppress(KeyboardInterrupt):
             serve_chat_page(session, socket)
         return
-    from homerl.app.chat.terminal import ChatTerminal
+    from homerl.app.chat.chat_terminal import ChatTerminal
 
     drawn = PlainConsole(record=True, width=WIDTH) if picture else console
     ChatTerminal(session, drawn).run(sentences_shown=not sys.stdin.isatty())

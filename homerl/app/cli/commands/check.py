@@ -21,7 +21,7 @@ def check(
     full: Annotated[bool, typer.Option("--full", help="also every key with its value, and the parts of the memory")] = False,
 ) -> None:
     """Check a recipe and this machine: memory, disk, an episode of each source of tasks, and the length of its prompts."""
-    from homerl.app.runs.checks.preflight import recipe_to_yaml, summarise_recipe
+    from homerl.app.runs.preflight import recipe_to_yaml, summarise_recipe
     from homerl.app.runs.recipe import from_option_words, load_recipe
 
     loaded = load_recipe(recipe, [*context.args, *from_option_words(origin)])

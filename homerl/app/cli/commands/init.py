@@ -14,7 +14,7 @@ from homerl.host.terminal import Command, console
 
 def init(out: Annotated[Path, typer.Option(help="a folder, which is new or empty")] = Path("recipes")) -> None:
     """Copy the shipped recipes to a folder, to edit them."""
-    from homerl.app.manual.recipe_schema import write_recipes
+    from homerl.app.recipe_reference import write_recipes
 
     if out.exists() and any(out.iterdir()):
         raise InputError("the folder is not empty", where=str(out), remedy="name a new one with --out")

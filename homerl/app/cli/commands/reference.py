@@ -7,7 +7,7 @@ from homerl.host.terminal import Command, OutText, print_or_write
 
 def reference(out: OutText = None) -> None:
     """Print every key of every kind of recipe: its type, its default and what it is (Markdown)."""
-    from homerl.app.manual.recipe_reference import render_reference as page
+    from homerl.app.recipe_reference import render_reference as page
 
     print_or_write(page(), out, "every key of every kind of recipe")
 

@@ -13,10 +13,10 @@ import pytest
 import yaml
 from forked import homerl
 
-from homerl.app.runs.checks.rehearsal import rehearse_recipe
+from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.app.runs.recipe import load_recipe
+from homerl.app.runs.rehearsal import rehearse_recipe
 from homerl.app.runs.stages import suite_episodes
-from homerl.app.studies.play_suite import BenchRun, run_benchmark
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.suites import make_suite_of_homes, write_suite
 from homerl.envs.core.documents import InputError

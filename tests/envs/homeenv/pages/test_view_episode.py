@@ -22,7 +22,7 @@ from homerl.synth.recipe import SynthesisConfig
 from homerl.synth.shards import make_shard
 from homerl.worlds.contract import ExpertConfig, WorldAdapter
 from homerl.worlds.registry import begin_episode, known_worlds
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 NASTY = """</pre></style><script>alert("x")</script><img src=x onerror=alert(1)> & "quoted" 'too' {{ 7 * 7 }}"""
 FAMILIES = {"automation": 1, "query": 1, "atomic": 1}

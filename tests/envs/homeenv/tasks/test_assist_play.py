@@ -15,7 +15,7 @@ from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.tasks.intents import PATIENT
 
 FAMILIES = ("atomic", "compositional", "ambiguous", "multi_turn", "memory", "query")

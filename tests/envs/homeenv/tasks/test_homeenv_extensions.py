@@ -12,8 +12,8 @@ import pytest
 import yaml
 from forked import homerl
 
-from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages, missing_language_files
-from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.language import home_grammar, list_home_languages, missing_language_files
+from homerl.envs.homeenv.maker.home_names import load_lexicon
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.author import load_people_words
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
@@ -147,6 +147,20 @@ def test_a_family_is_one_file(tmp_path, language, opening):
     assert {(intent.family, intent.subcategory) for intent in intents} == {("leaving", "for_long")}
     assert all(opening in query for intent in intents for query in intent.queries)
     assert all(idle_plays(blueprint) is not Outcome.SUCCESS for blueprint in blueprints)
+
+
+def test_a_draw_more_in_a_family_moves_nothing_after_it(tmp_path):
+    """A family has a stream of its own: what it draws beyond its wish changes no sentence and no later wish."""
+    drawing = LEAVING.replace("            return control(", "            rng.random()\n            return control(")
+    assert drawing != LEAVING
+    blueprints = []
+    for name, family in (("as_it_is", LEAVING), ("drawing", drawing)):
+        (tmp_path / name / "intents").mkdir(parents=True)
+        (tmp_path / name / "intents/leaving.py").write_text(family)
+        recipe = {"home": {"devices": [6, 9]}, "families": {"leaving": 1, "atomic": 1}, "intents": [2, 2]}
+        rows = synthesised(tmp_path / name, recipe, HOMERL_INTENTS=str(tmp_path / name / "intents"))
+        blueprints.append([row["blueprint"] for row in rows])
+    assert blueprints[0] == blueprints[1]
 
 
 # A language

@@ -17,8 +17,7 @@ from homerl.models.endpoint.endpoint_settings import AuthorSettings
 from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.play.words.splits import split_of
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.shards import synthesise_shards
-from homerl.synth.synthesis_statistics import SynthesisStatistics
+from homerl.synth.shards import SynthesisStatistics, synthesise_shards
 from homerl.worlds.contract import AuthoredBlueprint, NoBlueprint
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (4, 8)}, "intents": (1, 2)})

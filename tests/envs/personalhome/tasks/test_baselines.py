@@ -11,12 +11,12 @@ import pytest
 from homerl.envs.personalhome.bench.run_results import personalhome_failure
 from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, build_household_instances
 from homerl.envs.personalhome.bench.suite import build_scene_instances as scene_instances
-from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import LETTERS
+from homerl.envs.personalhome.tasks.expert import BASELINES
 from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 
 @pytest.fixture(scope="module", params=("en", "zh"))

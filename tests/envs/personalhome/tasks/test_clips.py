@@ -11,8 +11,8 @@ import pytest
 from forked import homerl
 from scripted_server import MODEL, ScriptedServer
 
-from homerl.app.studies import play_suite as evaluation
-from homerl.app.studies.play_suite import BenchRun, run_benchmark
+from homerl.app import play_suite as evaluation
+from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import read_suite, write_suite
 from homerl.envs.core.documents import InputError
@@ -20,7 +20,7 @@ from homerl.envs.personalhome.bench.suite import ScenesSuite, build_scene_instan
 from homerl.envs.personalhome.bench.suite import build_household_instances as build_plain
 from homerl.envs.personalhome.sim.env import result_to_observation
 from homerl.envs.personalhome.tasks.expert import right_answer
-from homerl.models.endpoint.clip_images import MOST, add_frame_images
+from homerl.models.endpoint.llm_agent import MOST, add_frame_images
 from homerl.play.trajectory import read_rows
 
 pillow = pytest.importorskip("PIL.Image")

@@ -25,8 +25,8 @@ from homerl.envs.personalhome.pages.household_page import (
 )
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.tasks.author import make_personalhome_blueprint
-from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
+from homerl.envs.personalhome.tasks.expert import BASELINES
 from homerl.envs.personalhome.tasks.plan_rules import reference_plan
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
@@ -34,7 +34,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory, trajectory_to_row, write_rows
 from homerl.report.pages.world_pages import find_episode
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.pages.test_view_home import CONTRAST
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"

@@ -10,13 +10,13 @@ import pytest
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, build_household_instances
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words
-from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, LEVELS
+from homerl.envs.personalhome.tasks.expert import BASELINES
 from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory
 from homerl.play.words.splits import split_of
 from homerl.worlds.registry import begin_episode, known_suites
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 LANGUAGES = ("en", "zh")
 HOUSEHOLDS = 3

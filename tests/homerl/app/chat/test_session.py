@@ -21,10 +21,9 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.home_file import load_home
 from homerl.envs.homeenv.visits.home_visits import find_visit_changes
-from homerl.play.chat_messages import Observation
 from homerl.play.faults import InfraError
 from homerl.play.replay import reverify_file
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.report.pages.flywheel_report import readable_dialogue
 from homerl.worlds.registry import default_world, restore_situation
 

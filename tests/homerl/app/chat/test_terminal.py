@@ -19,7 +19,7 @@ from command import homerl
 from rich.console import Console
 from scripted_server import Faults, ScriptedServer
 
-from homerl.app.chat.terminal import print_part
+from homerl.app.chat.chat_terminal import print_part
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home_file import save_home
 

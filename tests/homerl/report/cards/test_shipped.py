@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from homerl.app.chat.partner import ChatRequest, open_chat_session
 from homerl.app.cli.app import app
+from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.app.served.model_agents import load_local_model, make_model_agents
-from homerl.app.studies.play_suite import BenchRun, run_benchmark
 from homerl.bench.stored_scores import read_complete_scores
 from homerl.bench.suites import write_suite
 from homerl.envs.assistant.commands.serve_agent import choose_prompt_settings
@@ -164,9 +164,7 @@ def test_of_several_ways_in_which_it_was_trained_the_first_that_fits_is_taken():
 
 def test_a_suite_of_ones_home_is_built_as_it_was_trained(here: Path, monkeypatch):
     built = []
-    monkeypatch.setattr(
-        "homerl.app.studies.play_suite.build_suite", lambda suite, *_: built.append((suite.toolset, suite.prompt))
-    )
+    monkeypatch.setattr("homerl.app.play_suite.build_suite", lambda suite, *_: built.append((suite.toolset, suite.prompt)))
     build = ["bench", "build", "own-home", "--home", "home.json", "--out", "built", "--model", NAME]
     assert CliRunner().invoke(app, build).exit_code == 0 and built == [("assist", "brief")]
     refused = CliRunner().invoke(app, [*build, "--toolset", "smh"])

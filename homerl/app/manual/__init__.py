@@ -1,1 +1,0 @@
-"""What is written about recipes for people and editors: the reference of all keys, and their JSON Schema."""

@@ -1,0 +1,194 @@
+"""Checks before any work whether this machine can run a recipe, and what `homerl check` says of it.
+
+Invariants: a run that would only fail later is refused now, with everything that is missing in one message. In the summary,
+what a person decides by comes first; every key with its value comes last, and only if it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from homerl.app.runs.recipe import Recipe, recipe_data
+from homerl.app.runs.rehearsal import measure_prompts, rehearse_recipe
+from homerl.envs.core.documents import InputError
+from homerl.host.processes import is_main_process
+from homerl.host.recipe_files import BaseRecipe, set_monitoring_variables
+from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings
+from homerl.models.endpoint.vllm_server import describe_server_trouble, find_vllm
+from homerl.models.policy.chat_template import choose_chat_template, describe_trained_template
+from homerl.synth.recipe import SynthRecipe
+from homerl.train import TRAININGS
+from homerl.train.engines.contract import chosen_engine
+from homerl.train.memory_estimate import estimate_all_stages, find_process_memory, is_liger_installed
+from homerl.train.model_settings import ModelSettings
+from homerl.train.model_sources import (
+    is_local_model_name,
+    is_model_folder,
+    is_on_hub,
+    load_model_tokenizer,
+    resolve_model_source,
+)
+from homerl.train.recipe import DistillSettings, parallel_mode, refuse_untrainable, world_size
+from homerl.worlds.registry import source_parts
+
+OFFLINE = "`--wandb.mode offline` keeps metrics beside the run, for `wandb sync`"
+GPU, KERNELS = "pip install 'homerl[gpu]'", "pip install 'homerl[kernels]'"
+
+
+def check_machine(recipe: BaseRecipe, path: str) -> None:
+    """Raise `InputError` for a recipe that cannot be trained, or with all that is missing: a GPU, packages, weights, data,
+    endpoints, the login of Weights & Biases.
+    """
+    refuse_untrainable(recipe)
+    looks = [_find_missing_gpus, _find_missing_packages, _find_missing_weights, _find_missing_data]
+    looks += [_find_missing_endpoints, _find_missing_engine, _find_missing_login]
+    missing = [what for look in looks for what in look(recipe)]
+    if missing:
+        remedy = "run it where these are, or begin with recipes/quickstart.yaml, which needs none of them"
+        raise InputError(f"this machine cannot run the recipe: {'; '.join(missing)}", path, remedy)
+
+
+def warn_of_process_count(recipe: BaseRecipe, path: str) -> str | None:
+    """What is to be said if a launcher started another number of training processes than the recipe names; None if not."""
+    wanted, started = recipe.processes, world_size()
+    if recipe.run not in TRAININGS or not wanted or wanted == started:
+        return None
+    remedy = f"`torchrun --nproc_per_node {wanted} {path}` starts {wanted}"
+    return f"{path}: the recipe says processes: {wanted}, and {started} train{'s' * (started == 1)}; {remedy}"
+
+
+def describe_chat_template(model: str) -> str | None:
+    """Which chat template a model is trained with, in words; None if its tokenizer is not at hand.
+
+    Raises `InputError` if there is none that it could be trained with.
+    """
+    try:
+        tokenizer = load_model_tokenizer(resolve_model_source(model), local_files_only=True)
+    except (OSError, ValueError):
+        return None
+    choose_chat_template(tokenizer, model)
+    return describe_trained_template(tokenizer)
+
+
+def _find_missing_gpus(recipe: BaseRecipe) -> list[str]:
+    if recipe.cpu or getattr(recipe, "model", None) is None:
+        return []
+    import torch
+
+    return [] if torch.cuda.is_available() else ["no GPU is visible to torch (tiny models run with `cpu: true`)"]
+
+
+def _find_missing_packages(recipe: BaseRecipe) -> list[str]:
+    serves = any(settings.serve for settings in chat_models_of_recipe(recipe).values())
+    deepspeed = recipe.run in (*TRAININGS, "flywheel") and parallel_mode(recipe).startswith("zero")
+    engine = chosen_engine(recipe.rlve).packages if hasattr(recipe, "rlve") else {}
+    reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
+    missing = {"deepspeed": GPU} if deepspeed and importlib.util.find_spec("deepspeed") is None else {}
+    model: ModelSettings | None = getattr(recipe, "model", None)
+    fused = model is not None and model.kernels == "liger"
+    missing |= {"liger_kernel": KERNELS} if fused and not is_liger_installed() else {}
+    missing |= {"vllm": GPU} if serves and find_vllm() is None else {}
+    missing |= {name: how for name, how in engine.items() if importlib.util.find_spec(name) is None}
+    absent = [f"the package {name} is not installed ({how})" for name, how in missing.items()]
+    absent += [f"the package {name} is not installed, and report_to names it (pip install {name})" for name in reporters]
+    return absent
+
+
+def _find_missing_weights(recipe: BaseRecipe) -> list[str]:
+    """What the policy's weights lack, and a teacher's."""
+    model: ModelSettings | None = getattr(recipe, "model", None)
+    teacher = _teacher_of_recipe(recipe)
+    names = (model.name if model else None, teacher.model if teacher and not teacher.url else None)
+    lacking = []
+    for name in (resolve_model_source(name) for name in names if name):
+        if Path(name).exists():
+            lacking += [] if is_model_folder(Path(name)) else [f"{name} holds neither a model nor an adapter"]
+        elif is_local_model_name(name):
+            lacking.append(f"there is no model folder {name} (train it first, or name a hub model)")
+        elif not is_on_hub(name):
+            lacking.append(f"the weights of {name} are neither cached nor reachable on the hub")
+    return lacking
+
+
+def _find_missing_data(recipe: BaseRecipe) -> list[str]:
+    data = getattr(recipe, "data", None)
+    named = [getattr(getattr(recipe, part, None), "recipe", None) for part in ("blueprints", "evaluation")]
+    sources = [part for source in named for part in source_parts(source)]
+    files = [source.file for source in sources if hasattr(source, "file")]
+    missing = [f"there is no file of blueprints at {file}" for file in files if not file.exists()]
+    if data is None or Path(data).exists() or not is_local_model_name(data):
+        return missing
+    return [*missing, f"there is no data at {data} (make it with recipes/synth.yaml)"]
+
+
+def _find_missing_login(recipe: BaseRecipe) -> list[str]:
+    """What keeps a training from sending its metrics to Weights & Biases. Only the first process sends any."""
+    trains = recipe.run in TRAININGS or (recipe.run == "flywheel" and not (recipe.out / "rlve/model").is_dir())
+    if not trains or not is_main_process() or "wandb" not in recipe.report_to or recipe.wandb.mode != "online":
+        return []
+    set_monitoring_variables(recipe)
+    return find_wandb_troubles(OFFLINE)
+
+
+def find_wandb_troubles(instead: str) -> list[str]:
+    """What keeps this process from sending metrics to Weights & Biases. `instead` says how to do without it."""
+    import wandb
+
+    try:
+        known = wandb.login(prompt=False)
+    except wandb.errors.Error as error:
+        return [f"Weights & Biases takes no metrics: {str(error).splitlines()[0]} ({instead})"]
+    return [] if known else [f"nobody is logged in to Weights & Biases (type `wandb login`; {instead})"]
+
+
+def _find_missing_engine(recipe: BaseRecipe) -> list[str]:
+    """What the engine lacks on this machine, or on its servers."""
+    return list(chosen_engine(recipe.rlve).lacks(recipe.rlve)) if hasattr(recipe, "rlve") else []
+
+
+def _find_missing_endpoints(recipe: BaseRecipe) -> list[str]:
+    """The models that cannot be asked at any of their URLs."""
+    asked = [(part, settings.urls, settings.key) for part, settings in chat_models_of_recipe(recipe).items()]
+    asked += [("teacher", (teacher.url,), NO_KEY)] if (teacher := _teacher_of_recipe(recipe)) and teacher.url else []
+    found = []
+    for part, urls, key in asked:
+        troubles = [describe_server_trouble(url, key) for url in urls]
+        found += [f"the {part} at {', '.join(urls)} {troubles[0]}"] if troubles and all(troubles) else []
+    return found
+
+
+def _teacher_of_recipe(recipe: BaseRecipe) -> DistillSettings | None:
+    return recipe.rlve.distill if hasattr(recipe, "rlve") else None
+
+
+def chat_models_of_recipe(recipe: BaseRecipe) -> dict[str, EndpointSettings]:
+    """The chat models that a recipe names, by role."""
+    synth, user = getattr(recipe, "synth", None), getattr(recipe, "user", None)
+    models = dict(synth.model_endpoints) if synth else {}
+    return models | ({"user": user} if user and user.is_llm else {})
+
+
+def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: float, full: bool) -> Iterator[str]:
+    """The lines of a summary: memory and disk of each training, an episode of each source, and its prompts.
+
+    With `full`, each part of the memory too. Raises `InputError` for what this machine cannot run.
+    """
+    yield f"{path}: {recipe.run} in {recipe.out}"
+    memory = find_process_memory(recipe, gpu_memory)
+    for stage, estimate in estimate_all_stages(recipe, gpus, memory).items():
+        yield from (f"{stage}: {line}" for line in (estimate.report_lines if full else estimate.brief_lines)(memory))
+        name = recipe.model.name if not isinstance(recipe, SynthRecipe) and recipe.model else None
+        if name and (template := describe_chat_template(name)):
+            yield f"{stage}: chat template: {template}"
+    check_machine(recipe, path)
+    yield from (f"rehearsal: {line}" for line in rehearse_recipe(recipe))
+    yield from (f"prompts: {'warning: ' * found.warns}{found.line}" for found in measure_prompts(recipe, path))
+
+
+def recipe_to_yaml(recipe: Recipe) -> str:
+    """The complete recipe as YAML."""
+    return yaml.safe_dump(recipe_data(recipe), sort_keys=False, allow_unicode=True)
