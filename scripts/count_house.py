@@ -85,7 +85,7 @@ WAYS: dict[str, Way] = {
         ("envs/homeenv/tasks/intents/__init__.py", "draft_of_actions"),
         ("envs/homeenv/language/utterances.py", "write_utterance"),
         ("envs/homeenv/tasks/blueprint.py", "Blueprint"),
-        ("envs/homeenv/tasks/blueprint_filters.py", "first_filter_failure"),
+        ("envs/homeenv/tasks/author.py", "first_filter_failure"),
         ("envs/homeenv/sim/plan/conditions.py", "compile_condition"),
         ("envs/homeenv/tasks/goals.py", "compile_goals"),
         ("envs/homeenv/agents/expert.py", "Expert.consult"),
@@ -112,7 +112,7 @@ WAYS: dict[str, Way] = {
     ),
     # from the command to the share of successes with its interval
     "a benchmark's score": (
-        ("homerl/app/cli/commands/bench_run.py", "bench_run"),
+        ("homerl/app/cli/commands/bench_commands.py", "bench_run"),
         ("homerl/app/play_suite.py", "run_benchmark"),
         ("homerl/bench/suites.py", "read_suite"),
         ("homerl/bench/runner.py", "run_suite"),

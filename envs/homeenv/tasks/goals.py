@@ -384,6 +384,8 @@ class AutomationTask:
         return (self.start, begun, again, *shuffled)
 
 
+# Φ is asked after each step. A home with rules mostly has the rules of the step before, and a task is that of a blueprint
+# which many rollouts play; so both are cached by texts that tell all that decides the answer.
 @lru_cache(maxsize=256)
 def _shared_task(task: AutomationTask) -> AutomationTask:
     """Equal tasks share one instance, and so its cached properties."""

@@ -27,7 +27,7 @@ class LampWorld(WorldAdapter):
 
     @property
     def recipe(self) -> type:
-        from homerl.envs.homeenv.tasks.author import BlueprintRecipe
+        from homerl.envs.lamp.blueprint import BlueprintRecipe
 
         return BlueprintRecipe
 

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.envs.lamp.blueprint import LampBlueprint, make_blueprint
+from homerl.envs.lamp.blueprint import BlueprintRecipe, LampBlueprint, make_blueprint
 
 from homerl.envs.core.model import Model
 from homerl.play.episode import EpisodeLimits

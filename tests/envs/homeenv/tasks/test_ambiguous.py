@@ -17,9 +17,8 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
-from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, intent_families
 from homerl.envs.homeenv.tasks.intents.ambiguous import (
     AnyDeviceRequest,

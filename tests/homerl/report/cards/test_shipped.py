@@ -15,7 +15,7 @@ from tiny_agent import DIALOGUE, TOOLS, make_agent
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from homerl.app.chat.partner import ChatRequest, open_chat_session
+from homerl.app.chat.session import ChatRequest, open_chat_session
 from homerl.app.cli.app import app
 from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.app.served.model_agents import load_local_model, make_model_agents

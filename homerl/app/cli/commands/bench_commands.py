@@ -1,4 +1,4 @@
-"""`homerl bench run`: a suite, played by a model."""
+"""`homerl bench build`, `bench run` and `bench rescore`: suites, and what a model does in them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,36 @@ import typer
 
 from homerl.envs.core.documents import InputError
 from homerl.host.terminal import Command, MaxTokens, OnCpu, Seed, Served, console
+
+
+def bench_build(
+    suite: Annotated[str, typer.Argument(help="the name of a suite")],
+    out: Annotated[Path, typer.Option(help="a folder for the suite")],
+    seed: Annotated[int | None, typer.Option(help="default: that of the shipped suite")] = None,
+    language: Annotated[str, typer.Option(help="of the people: its code, such as en or zh")] = "en",
+    home: Annotated[
+        list[str] | None,
+        typer.Option(help="a home file, or a folder of them, for a suite that takes homes; may be repeated"),
+    ] = None,
+    toolset: Annotated[str | None, typer.Option(help="with --home: the agent's tools; default: those of the suite")] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="with --home: the prompt, full or brief; default: that of the suite")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="with --home: a model; default of --toolset and --prompt: what it was trained with")
+    ] = None,
+) -> None:
+    """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
+    from homerl.app.play_suite import build_suite
+    from homerl.bench.suites import SEED, make_suite_of_homes
+    from homerl.report.cards.model_lineage import trained_blueprint_recipes
+
+    if model is not None:
+        if not (known := [one for one in trained_blueprint_recipes(model) if toolset in (None, one.get("toolset"))]):
+            what = f"{model} was not trained with these tools, as far as it says"
+            raise InputError(what, "--model", "leave it out, and name --toolset and --prompt")
+        toolset, prompt = known[0].get("toolset"), prompt or known[0].get("prompt")
+    build_suite(make_suite_of_homes(suite, home or (), toolset, prompt), out, SEED if seed is None else seed, language)
 
 
 def bench_run(
@@ -91,6 +121,15 @@ def _parse_prices(text: str | None) -> tuple[float, float] | None:
         raise InputError(f"'{text}' is not two prices", where="--price", remedy="write for example 0.5,1.5") from None
 
 
-COMMAND = Command(
-    "bench run", "measure", bench_run, "homerl bench run SUITE --model runs/mine/rlve/model --cpu --out runs/bench"
+def bench_rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
+    """Replay stored trajectories and score them again. Any difference is an error."""
+    from homerl.bench.stored_scores import rescore_run as again
+
+    console.print(again(run))
+
+
+COMMAND = (
+    Command("bench build", "measure", bench_build, "homerl bench build SUITE --home home.json --out built"),
+    Command("bench run", "measure", bench_run, "homerl bench run SUITE --model runs/mine/rlve/model --cpu --out runs/bench"),
+    Command("bench rescore", "measure", bench_rescore, "homerl bench rescore runs/bench"),
 )

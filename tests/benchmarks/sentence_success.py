@@ -1,8 +1,9 @@
 """Plays sixty sentences of people with an agent, each in the same home anew, and counts those that end as wanted:
 
-    scripts/sixty smollm2-home
+    scripts/sentence_success smollm2-home
 
-What a person would want stands beside each sentence (`tests/benchmarks/sixty/sentences.yaml`). What came of each is printed.
+What a person would want stands beside each sentence (`tests/benchmarks/sentences/sentences.yaml`). What came of each is
+printed.
 """
 
 from __future__ import annotations
@@ -16,13 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from homerl.app.chat.partner import ChatRequest, open_chat_session
-from homerl.app.chat.session import AgentAct, ChatSession, Event
+from homerl.app.chat.session import AgentAct, ChatRequest, ChatSession, Event, open_chat_session
 from homerl.envs.core.documents import read_yaml
 from homerl.host.terminal import say
 from homerl.play.confidence_intervals import share_interval
 
-FOLDER = Path(__file__).parent / "sixty"
+FOLDER = Path(__file__).parent / "sentences"
 
 
 def main() -> None:
