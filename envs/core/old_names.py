@@ -33,6 +33,7 @@ NEW_NAMES = {
         for name in ("documents", "messages", "model", "plugins", "spaces", "world")
     },
     "envs.homeenv": "homerl.envs.homeenv.sim",
+    "envs.homeenv.tools": "homerl.envs.homeenv.sim.toolset",
     "envs.homemaker": "homerl.envs.homeenv.maker",
     "envs.personalhome": "homerl.envs.personalhome.sim",
     "envs.personalhome.shown": "homerl.envs.personalhome.sim.household_view",

@@ -62,7 +62,7 @@ class HomeEnvWorld(WorldAdapter):
     @property
     def visits(self) -> Visits:
         """Homes in which a person talks with an agent, see `visits`."""
-        from homerl.envs.homeenv.visits.home_visits import HomeVisits
+        from homerl.envs.homeenv.visits import HomeVisits
 
         return HomeVisits()
 

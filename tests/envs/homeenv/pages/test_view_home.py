@@ -20,7 +20,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, Devic
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import save_home
-from homerl.envs.homeenv.sim.plan.fixed_plan import LATEST
+from homerl.envs.homeenv.sim.home_plan import LATEST
 
 NASTY = """</ul></style><script>alert("x")</script><img src=x onerror=alert(1)> & "quoted" 'too' {{ 7 * 7 }}"""
 SIZES = {"simple": ((5, 5), (5, 5)), "medium": ((35, 35), (10, 11)), "complex": ((135, 135), (31, 31))}

@@ -27,9 +27,7 @@ ROOT = Path(__file__).parents[4]
 SWITCH = '''
 """One tool that switches a device on or off."""
 
-from homerl.envs.homeenv.sim.sandbox import RunResult
-from homerl.envs.homeenv.sim.tools import Tool
-from homerl.envs.homeenv.sim.toolset import StructuredWriter, Toolset
+from homerl.envs.homeenv.sim.toolset import RunResult, StructuredWriter, Tool, Toolset
 from homerl.envs.core.messages import tool_call
 
 

@@ -30,7 +30,7 @@ from homerl.app.served.model_agents import load_local_model
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.home_file import load_home
-from homerl.envs.homeenv.visits.home_visits import find_visit_changes
+from homerl.envs.homeenv.visits import find_visit_changes
 from homerl.play.faults import InfraError
 from homerl.play.replay import reverify_file
 from homerl.play.situation import Observation, Reply

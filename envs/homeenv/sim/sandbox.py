@@ -1,20 +1,27 @@
-"""Runs agent code in Monty worker processes (`workers.py`) with limits.
+"""Runs agents' code, which the tool `pyexec` brings, in Monty worker processes with limits.
 
 Invariants:
 - Code reaches nothing of the host but `device(did)`, whose attributes it may read and whose services it may call.
 - After a refusal the code stops at its next request to the home. It cannot catch the refusal and go on. The calls before
   the refusal keep their effect.
-- The host reads no data of the code that could take unbounded time. It reads no results, only those arguments that
-  `border.py` allows, and errors and printed text up to a maximal length.
+- The host reads no data of the code that could take unbounded time. It reads no results, only those arguments that are
+  known to be harmless (see `PRELUDE`), and errors and printed text up to a maximal length.
+- A process has at most one pool of workers. Its threads share the pool, which starts on first use.
+- A process that was forked after its parent had started a pool has none: threads and locks do not survive a fork.
 """
 
 from __future__ import annotations
 
 import ast
+import atexit
+import json
+import math
+import os
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -36,44 +43,25 @@ from pydantic_monty import (
     OSPolicy,
 )
 
+from homerl.envs.core.restricted_python import restricted_node_uses
 from homerl.envs.core.world import WorldError
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.sandbox import call_arguments as border
-from homerl.envs.homeenv.sim.sandbox.worker_pool import SandboxWorkers
-from homerl.envs.homeenv.sim.values.auditor import Refused, audit_code
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
+from homerl.envs.homeenv.sim.toolset import Limits, RunResult, Tool
+from homerl.envs.homeenv.sim.values.auditor import Refused, parse_python
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 
 TOO_SLOW = "the code of a message may not run so long"  # not how long it ran: the same code is told the same each time
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The limits of one snippet.
-
-    `seconds` of execution, `memory` in bytes, `calls` to the host, `output` in printed characters, and `code` in characters.
-    All snippets of one message may take `message` seconds, and none comes after one that has used its own up.
-    """
-
-    seconds: float = 1.0
-    message: float = 3.0
-    memory: int = 64 << 20
-    calls: int = 300
-    output: int = 4000
-    code: int = 20_000
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """The result of a snippet: its printed text, and the refusal or the error (as text) that stopped it, if any.
-
-    `worded` says that the text tells of the refusal already. `seconds` are those of the clock that code took.
-    """
-
-    output: str
-    refusal: Refused | None = None
-    error: str | None = None
-    worded: bool = False
-    seconds: float = field(default=0.0, compare=False, repr=False)  # no part of what the code did
+PYEXEC = Tool(
+    "pyexec",
+    'Run Python against the home. device("<did>") gives a device: read its attributes, '
+    "call its services; print what you want to see.",
+    {"code": "a Python snippet"},
+    ("code",),
+    lambda home, arguments, limits: run_code(arguments["code"], home, limits),
+)
 
 
 def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
@@ -100,6 +88,25 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
         raise WorldError(f"the sandbox crashed: {crashed}") from crashed
 
 
+def audit_code(code: str) -> list[ast.AST]:
+    """The nodes of a snippet's syntax tree, which is read and not run.
+
+    Raises `Refused` if the snippet does not parse (`syntax`), assigns to an attribute (`read_only`), or uses Python that
+    agents may not use (`restricted_code`).
+    """
+    try:
+        nodes = list(ast.walk(parse_python(code)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        raise Refused("syntax", f"the code does not parse{f' (line {line})' if line else ''}: {error}") from None
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            raise Refused("read_only", f"line {node.lineno}: '{node.attr}' cannot be assigned; call a service instead")
+    if uses := restricted_node_uses(nodes):
+        raise Refused("restricted_code", f"{uses[0]} is not allowed in agent code")
+    return nodes
+
+
 class _Crashed(Exception):
     """A worker died while it ran a snippet."""
 
@@ -112,12 +119,8 @@ def _run_in_worker(run: _Run, limits: Limits) -> RunResult:
     now = datetime.fromtimestamp(run.home.clock, UTC)
     deterministic: OSPolicy = {"datetime": now, "sleep": "zero", "random_start": {"seed": run.home.clock}}
     try:
-        with _pool().checkout(
-            limits={
-                "max_feed_duration_secs": limits.seconds,
-                "max_memory": limits.memory,
-                "max_suspensions": limits.calls,
-            },
+        with _started_pool().checkout(
+            limits={"max_feed_duration_secs": limits.seconds, "max_memory": limits.memory, "max_suspensions": limits.calls},
             os_policy=deterministic,
         ) as session:
             begun = time.monotonic()  # no code waits for a worker on its own time
@@ -140,10 +143,10 @@ class _Run:
     def __init__(self, code: str, home: Home, nodes: list[ast.AST]) -> None:
         self.home = home
         self.refusal: Refused | None = None
-        self._flattened = border.find_flattened_services(nodes, home.plan)
-        prelude = "" if self._flattened is None else border.PRELUDE
+        self._flattened = find_flattened_services(nodes, home.plan)
+        prelude = "" if self._flattened is None else PRELUDE
         self._source = f"{prelude}{code}\nNone".encode()  # `None`: the last line's value would be copied to the host
-        self._function = {border.ASK if prelude else "device": _unread}
+        self._function = {ASK if prelude else "device": _unread}
         self._ours, self.above = len(prelude), prelude.count("\n")  # characters and lines of the prelude
         self._paths: dict[UUID, tuple[str, str]] = {}  # (did, prefix) of every part that the snippet has got
 
@@ -185,16 +188,16 @@ class _Run:
             raise Refused("restricted_code", "the home is reached by device(did) alone")
         did, path, text = call.args
         if did:
-            self.home.call(did, path, *border.read_flat_arguments(text))
+            self.home.call(did, path, *read_flat_arguments(text))
             return None
-        if len(text) > border.LONGEST:
+        if len(text) > LONGEST:
             raise Refused("unknown_device", "there is no device of so long an id")
-        return self._device_for_prelude(self._checked_did(*border.read_flat_arguments(text)))
+        return self._device_for_prelude(self._checked_did(*read_flat_arguments(text)))
 
     def _literal_arguments(self, call: FunctionSnapshot) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call, refused unless the source text shows that all of them are short literals."""
         text = self._source[call.position.start : call.position.end].decode()
-        if len(text) > border.SPAN or not border.is_call_of_literals(text, call.function_name):
+        if len(text) > SPAN or not is_call_of_literals(text, call.function_name):
             raise Refused("restricted_code", f"the call of {quote_value(call.function_name)} is too long")
         return call.args, call.kwargs
 
@@ -202,9 +205,7 @@ class _Run:
         if len(args) + len(kwargs) > 1 or kwargs.keys() - {"did"}:
             raise Refused("unknown_argument", "device(did) takes a device id and nothing else")
         did = next(iter((*args, *kwargs.values())), None)
-        if not isinstance(did, str) or did not in self.home.plan.devices_by_did:
-            raise Refused("unknown_device", f"there is no device {quote_value(did)}")
-        return did
+        return self.home.plan.find_device(did).did
 
     def _device_for_prelude(self, did: str) -> Whole:
         """A device for the prelude, with those of its services, by component, that the prelude must replace."""
@@ -279,14 +280,6 @@ class _Part(ClassInstance):
             raise self._run.keep_refusal(uncalled if path in spec.service_index else unknown) from None
 
 
-_WORKERS = SandboxWorkers()
-
-
-def _pool() -> Monty:
-    """The pool of workers of this process."""
-    return _WORKERS.started_pool()
-
-
 def _most_bytes(limits: Limits) -> int:
     """The size (bytes) of the collector of printed text. Text that does not fit exceeds the limit in characters."""
     return 4 * (limits.output + 1)
@@ -329,3 +322,171 @@ def _error_text(error: MontyError, above: int) -> str:
 
 def _clip_output(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + " ..."
+
+
+# How the arguments of service calls pass from the sandbox to the host
+#
+# When the host reads the arguments of a call, it builds Python objects from them. The sandbox's limits do not bound that
+# work: hashing keys that share their parts, or whose hashes collide, may never end. So the host reads a call directly only
+# if its source text has nothing but short literals between its brackets. The arguments of any other call arrive as one JSON
+# text of at most `LONGEST` characters, which the prelude makes inside the sandbox, within the sandbox's limits.
+
+ASK = "__device"  # the only host function that the prelude calls; the auditor refuses code that names it
+LONGEST = 100_000  # most characters of the arguments of a call; texts that homes accept are far shorter
+SHORT = 500  # most characters of the literals of a call that is read directly
+SPAN = 2000  # most characters of the source text of such a call, including the expression that is called
+OPAQUE = object()  # stands for an argument that JSON cannot express
+_MARK = {"": None}  # how such an argument is written in JSON
+
+# Defines `device` for snippets that call services with other arguments than literals. It gives the same objects, but the
+# services that are called in this way are replaced by functions of this code. The code binds every name that it needs as a
+# local one, because the snippet may rebind global names later.
+PRELUDE = f"""\
+def __make(ask, setattr, isinstance, int, error):
+    from json import dumps
+    def plain(value):
+        try:
+            dumps(value)
+        except error:
+            return 10**100 if isinstance(value, int) else {_MARK}
+        return value
+    def flat(args, kwargs):
+        try:
+            text = dumps([args, kwargs])
+        except error:
+            text = dumps([[plain(value) for value in args], {{name: plain(kwargs[name]) for name in kwargs}}])
+        return text[:{LONGEST + 1}]
+    def service(did, path):
+        def call(*args, **kwargs):
+            ask(did, path, flat(args, kwargs))
+        return call
+    def device(*args, **kwargs):
+        did, whole, parts = ask("", "", flat(args, kwargs))
+        for name, part, services in parts:
+            for path, service_name in services:
+                setattr(part or whole, service_name, service(did, path))
+            if name:
+                setattr(whole, name, part)
+        return whole
+    return device
+device = __make({ASK}, setattr, isinstance, int, Exception)
+"""
+
+
+def find_flattened_services(nodes: Iterable[ast.AST], plan: FixedPlan) -> set[str] | None:
+    """The names of the services that a snippet calls with other arguments than literals.
+
+    `nodes` are the nodes of the snippet's syntax tree. The result is None if the snippet does not need the prelude.
+    """
+    methods: set[str] = set()
+    loose = 0  # uses of `device` other than calls with literals
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id == "device":
+            loose += 1
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                loose -= int(node.func.id == "device" and _has_short_literals(node))
+            elif isinstance(node.func, ast.Attribute) and not _has_short_literals(node):
+                methods.add(node.func.attr)
+    if methods:
+        specs = {id(device.spec): device.spec for device in plan.devices}
+        methods.intersection_update(path.rpartition(".")[2] for spec in specs.values() for path in spec.service_index)
+    return methods if methods or loose else None
+
+
+@lru_cache(1000)
+def is_call_of_literals(text: str, name: str) -> bool:
+    """Whether a source text is a call of something of this name, with short literals only."""
+    try:
+        call = parse_python(f"({text})", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    if not isinstance(call, ast.Call):
+        return False
+    called = {ast.Name: "id", ast.Attribute: "attr"}.get(type(call.func), "")
+    return getattr(call.func, called, None) == name and _has_short_literals(call)
+
+
+def _has_short_literals(call: ast.Call) -> bool:
+    """Whether a call has only literals as arguments, of at most `SHORT` characters in all."""
+    if not all(word.arg for word in call.keywords):
+        return False
+    values = [*call.args, *(word.value for word in call.keywords)]
+    return sum(map(_literal_length, values)) + sum(len(word.arg or "") for word in call.keywords) <= SHORT
+
+
+def _literal_length(node: ast.expr) -> float:
+    """The approximate number of characters of a literal; infinite for anything else."""
+    match node:
+        case ast.Constant(value=str() | bytes() as value):
+            return len(value)
+        case ast.Constant(value=int() as value):
+            return 1 + value.bit_length() / 4
+        case ast.Constant():
+            return 1
+        case ast.UnaryOp(operand=ast.Constant() as operand):
+            return _literal_length(operand)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return 2 + sum(map(_literal_length, parts))
+    return math.inf
+
+
+def read_flat_arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
+    """The positional and named arguments in a text that the prelude made.
+
+    Raises `Refused` if the text is too long or nested too deeply.
+    """
+    if len(text) > LONGEST:
+        raise Refused("out_of_range", "the arguments are too long")
+    try:
+        # Python refuses thousands of digits, so the digits are cut. What is left is still too large for any value.
+        args, kwargs = json.loads(text, parse_int=lambda digits: int(digits[:100]))
+    except RecursionError:
+        raise Refused("wrong_type", "the arguments are nested too deep") from None
+    return [_replace_mark(value) for value in args], {name: _replace_mark(value) for name, value in kwargs.items()}
+
+
+def _replace_mark(value: Any) -> Any:
+    return OPAQUE if value == _MARK else value
+
+
+# The worker processes
+
+
+def make_worker_pool() -> Monty:
+    """A pool, not yet started, of up to one worker per core (four at least). Further threads wait for a free worker.
+
+    A worker is replaced after 2000 snippets, because code that fills the memory also fragments it.
+    """
+    most = max(4, os.cpu_count() or 1)
+    return Monty(max_processes=most, request_timeout=30, checkout_timeout=60, max_checkouts_per_worker=2000)
+
+
+class SandboxWorkers:
+    """Holds the pool of the process that first asks for it. `make` makes a pool that is not yet started."""
+
+    def __init__(self, make: Callable[[], Monty] = make_worker_pool) -> None:
+        self._make = make
+        self._pool: Monty | None = None
+        self._owner: int | None = None  # the process that made the pool
+        self._making = threading.Lock()
+
+    def started_pool(self) -> Monty:
+        """The started pool. Raises `WorldError` in a process that was forked from the owner of the pool."""
+        if self._owner not in (None, os.getpid()):
+            raise WorldError("this process was forked after its parent had used the sandbox: start it by 'spawn' instead")
+        if self._pool is None:
+            with self._making:
+                if self._pool is None:
+                    self._owner = os.getpid()
+                    self._pool = self._make().__enter__()
+                    atexit.register(self.stop_pool)
+        return self._pool
+
+    def stop_pool(self) -> None:
+        """Stop the workers. In a forked child, which inherits the exit handler but no workers, this does nothing."""
+        if self._pool is not None and self._owner == os.getpid():
+            self._pool.__exit__(None, None, None)
+
+
+_started_pool = SandboxWorkers().started_pool  # of this process

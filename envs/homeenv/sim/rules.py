@@ -16,7 +16,7 @@ A rule may combine a time with a condition. It then acts at that time if the con
 condition (`given`) that must hold when it acts. That this condition begins to hold triggers nothing.
 
 A rule makes calls, or carries out steps, which may wait. A rule that waits leaves rules behind that go on with its run and
-are then deleted. `automation.py` makes rules. `time_passing.py` and `rule_firing.py` run them.
+are then deleted. `automation.py` makes rules. `home.py` runs them.
 
 Steps are JSON, one of these forms each:
 - `{did, locator, arguments}`, a call; `told` has arguments as expressions, which are evaluated when the call is made;
@@ -33,19 +33,29 @@ Invariants:
 - A rule never changes. Progress makes a new `HomeRule`, so forks of a home share their rules.
 - A rule acts at most once in a second of simulated time, so rules that undo each other cannot loop.
 - A jump leads to an instruction of the same program or to its end.
+- The times of a cron line are a function of the line and the clock alone, and are the same in every process.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from croniter import CroniterBadCronError, CroniterBadDateError, croniter
 
 from homerl.envs.core.state_encoding import AddedField, written_as
-from homerl.envs.homeenv.sim.plan.conditions import Condition
-from homerl.envs.homeenv.sim.values.cron_times import next_time
+from homerl.envs.homeenv.sim.conditions import Condition, ValuedHome
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.types_and_ranges import SHOWN, clip_text, quote_value
 
 NEVER = 1 << 62  # seconds
 MOST_STEPS = 1000  # instructions of a program, and those that it carries out at a time: a loop that never waits ends there
@@ -102,18 +112,6 @@ class Rule:
         return [f"{name} = {text}" for name, text in lines if text] + ([self.when] if self.when else [])
 
 
-class Instruction(Protocol):
-    """An instruction of a rule's program."""
-
-    @property
-    def reads(self) -> tuple[Condition | None, ...]:
-        """What it depends on."""
-
-    @property
-    def awaits(self) -> frozenset[int]:
-        """The slots whose change it waits for."""
-
-
 @dataclass(frozen=True)
 class CompiledRule:
     """The texts of a rule, compiled against a plan.
@@ -136,13 +134,14 @@ class CompiledRule:
     @property
     def slots_it_reads(self) -> frozenset[int]:
         """The slots on which it depends whether and how the rule acts."""
-        parts = [self.proviso, *(part for step in self.program for part in step.reads)]
+        parts = [self.proviso, *(part for step in self.program for part in _conditions_of_step(step))]
         return self.trigger_slots.union(*(part.slots for part in parts if part is not None))
 
     @property
     def awaited_slots(self) -> frozenset[int]:
         """The slots whose change a run may wait for."""
-        return frozenset(slot for step in self.program for slot in step.awaits)
+        triggers = (trigger for step in self.program if isinstance(step, WaitStep) for trigger in step.triggers)
+        return frozenset(slot for trigger in triggers for slot in trigger.compiled.trigger_slots)
 
 
 @dataclass(frozen=True)
@@ -235,12 +234,18 @@ class HomeRule:
         """A copy of the rule with these fields of its progress replaced."""
         return HomeRule(self.definition, self.compiled, replace(self.progress, **progress))
 
+    def begun_in(self, home: ValuedHome) -> HomeRule:
+        """The rule with its initial progress in `home`, but for its due time: what already holds does not trigger it."""
+        condition, watched = self.compiled.condition, self.compiled.watched
+        last = tuple([home.values[slot] for slot in watched]) if watched else None
+        return self.with_progress(held=condition is not None and condition.holds_in(home), last=last, since=None)
+
     def after_time(self, clock: int, **progress: Any) -> HomeRule | None:
         """The rule once its time `clock` (s) has passed, with the next due time; None for an `at` rule, which is done."""
         if self.definition.at is not None:
             return None
         cron = self.definition.cron
-        return self.with_progress(since=None, due=next_time(cron, clock) if cron else None, **progress)
+        return self.with_progress(since=None, due=next_cron_time(cron, clock) if cron else None, **progress)
 
     def describe_rule(self) -> dict[str, Any]:
         """The rule as agents see it, as plain JSON data."""
@@ -260,48 +265,27 @@ class HomeRule:
 # The instructions of programs
 
 
-class ProgramStep:
-    """What most instructions are: they wait for nothing that changes."""
-
-    awaits: frozenset[int] = frozenset()
-
-
 @dataclass(frozen=True)
-class CallStep(ProgramStep):
+class CallStep:
     """A call; `told` are the arguments that are worked out."""
 
     action: Action
     told: tuple[tuple[str, Condition], ...] = ()
 
-    @property
-    def reads(self) -> tuple[Condition, ...]:
-        """What it depends on."""
-        return tuple(part for _, part in self.told)
-
 
 @dataclass(frozen=True)
-class JumpStep(ProgramStep):
+class JumpStep:
     """Go on at `to`, or, with a condition, only if that does not hold."""
 
     to: int
     unless: Condition | None = None
 
-    @property
-    def reads(self) -> tuple[Condition | None, ...]:
-        """What it depends on."""
-        return (self.unless,)
-
 
 @dataclass(frozen=True)
-class DelayStep(ProgramStep):
+class DelayStep:
     """Wait for some seconds."""
 
     seconds: int | Condition
-
-    @property
-    def reads(self) -> tuple[Condition, ...]:
-        """What it depends on."""
-        return (self.seconds,) if isinstance(self.seconds, Condition) else ()
 
 
 @dataclass(frozen=True)
@@ -313,24 +297,29 @@ class WaitStep:
     timeout: int | None
     late: int
 
-    @property
-    def reads(self) -> tuple[Condition | None, ...]:
-        """What it depends on."""
-        return (self.until, *(trigger.compiled.condition for trigger in self.triggers))
-
-    @property
-    def awaits(self) -> frozenset[int]:
-        """The slots whose change it waits for."""
-        return frozenset[int]().union(*(trigger.compiled.trigger_slots for trigger in self.triggers))
-
 
 @dataclass(frozen=True)
-class SwitchStep(ProgramStep):
+class SwitchStep:
     """Enable or disable automations; without `to`, the other of both."""
 
     ids: tuple[str, ...]
     to: bool | None
-    reads: tuple[Condition, ...] = ()
+
+
+Instruction = CallStep | JumpStep | DelayStep | WaitStep | SwitchStep
+
+
+def _conditions_of_step(step: Instruction) -> Iterator[Condition | None]:
+    """The conditions and expressions on which an instruction depends."""
+    match step:
+        case CallStep(told=told):
+            yield from (condition for _, condition in told)
+        case JumpStep(unless=unless):
+            yield unless
+        case DelayStep(seconds=Condition() as seconds):
+            yield seconds
+        case WaitStep(until=until, triggers=triggers):
+            yield from (until, *(trigger.compiled.condition for trigger in triggers))
 
 
 def seconds_of_delay(value: int | Condition, values: list[Any], clock: int) -> float:
@@ -341,3 +330,60 @@ def seconds_of_delay(value: int | Condition, values: list[Any], clock: int) -> f
         return max(float(value.compute_value(values, clock)), 0.0)
     except (TypeError, ValueError, ArithmeticError):
         return 0.0
+
+
+# Cron lines: the seconds at which a line is due
+#
+# A line has 5 fields, or 6 with seconds as the first, or 7 with the year as the last. With 7 fields, Sunday is day 1.
+
+DAY = 86400  # seconds
+QUARTZ_DAY = re.compile(r"(?<![#/\w])([1-7])(?!\w)")  # neither the count after `#` nor the step after `/`
+ANY_TIME = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")  # croniter's random and hashed times, which differ between processes
+
+
+def next_cron_time(cron: str, after: int) -> int | None:
+    """The first time of a cron line after the second `after`, both in seconds since the epoch; None if there is none.
+
+    Raises `Refused` if the text is no cron line.
+    """
+    # croniter is slow, so it is asked once a day; the times within a day follow from the fields.
+    day, first = after - after % DAY, _first_time(cron, after - after % DAY)
+    if first is None or first > after:
+        return first
+    times = _times_of_day(cron)
+    index = bisect_right(times, after - day)
+    return day + times[index] if index < len(times) else _first_time(cron, day + DAY)
+
+
+@lru_cache(maxsize=1 << 12)
+def _first_time(cron: str, day: int) -> int | None:
+    """The first time from the beginning of a day (s) on, by croniter; None if there is none."""
+    try:
+        return int(copy(read_cron(cron)).get_next(float, start_time=day - 1))
+    except (CroniterBadDateError, OverflowError, ValueError):  # croniter searches 50 years; some dates do not exist
+        return None
+
+
+@lru_cache(maxsize=64)
+def _times_of_day(cron: str) -> array[int]:
+    """The seconds within a day, in order, at which a line is due on each of its days."""
+    minutes, hours, *days = read_cron(cron).expanded
+    seconds = days[3] if len(days) > 3 else [0]
+    fields = [range(n) if "*" in field else field for field, n in ((hours, 24), (minutes, 60), (seconds, 60))]
+    return array("i", (3600 * hour + 60 * minute + second for hour, minute, second in product(*fields)))
+
+
+@lru_cache(maxsize=4096)
+def read_cron(text: str) -> croniter:
+    """A parsed cron line. Raises `Refused` if it is invalid. The object is cached and shared: copy it before iterating."""
+    fields = text.split()
+    if len(fields) == 7:
+        fields[5] = QUARTZ_DAY.sub(lambda day: str(int(day[1]) - 1), fields[5])
+    line = " ".join(fields)
+    try:
+        if ANY_TIME.search(line):
+            raise CroniterBadCronError("a time must not be left to chance")
+        return croniter(line, second_at_beginning=True)
+    except (CroniterBadCronError, ValueError, LookupError, AttributeError, TypeError) as error:
+        reason = clip_text(str(error), SHOWN)
+        raise Refused("wrong_type", f"{quote_value(text)} is no cron line of 5, 6 or 7 fields: {reason}") from None

@@ -23,7 +23,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.documents.validation import did_you_mean
 from homerl.envs.homeenv.sim.devices.expression_cost import CostBound, bound_of_expression, bound_of_type, tell_too_costly
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import (
     Closure,
@@ -108,6 +108,7 @@ class Condition:
 
     def compute_value(self, values: list[Any], clock: int) -> Any:
         """What the expression is worth. Raises `TypeError`, `ValueError` or `ArithmeticError` if that cannot be computed."""
+        # The functions of `CLOCK` read the clock behind the last slot. The copy is made only where one is called.
         return self.check([*values, clock] if self.timed else values)
 
 
@@ -126,7 +127,7 @@ def compile_condition(text: str, plan: FixedPlan) -> Condition:
         slot = _slot_of_node(node, plan)
         if slot is None:
             return None
-        slots.add(slot)
+        slots.add(slot)  # also those in a branch that is not evaluated now
         sizes[node] = bound_of_type(plan.slots[slot].type)
         return lambda values: values[slot]
 

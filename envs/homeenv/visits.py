@@ -24,7 +24,7 @@ from homerl.envs.homeenv.pages.device_summary import STATES, value_with_unit
 from homerl.envs.homeenv.pages.home_page import HomeView
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home
-from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
+from homerl.envs.homeenv.sim.rules import HomeRule
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Profile
@@ -104,7 +104,7 @@ def _list_rooms_and_devices(view: HomeView) -> RenderableType:
     return Group(head, Columns(panels), *rest)
 
 
-PAGES = Path(__file__).parents[1] / "pages"
+PAGES = Path(__file__).parent / "pages"
 NEEDS_TASK = ("expert",)  # baselines that hold the plan of a task, and understand no words
 SOMEBODY = Profile(
     name="somebody", age=0, gender="", height_cm=0, weight_kg=0, health="", habits=(), preferences={}

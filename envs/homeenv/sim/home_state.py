@@ -1,7 +1,7 @@
 """The state of a home: a plan, one flat list of values, a clock, rules and air (HomeFlow eq. 2); and service calls on it.
 
-Service calls are the only way in which agents and automations change the values of devices. `time_passing.py` lets time
-pass, and `home.py` offers both as methods.
+Service calls are the only way in which agents and automations change the values of devices. `home.py` lets time pass, and
+calls the functions at the end of this file at each event.
 
 Invariants:
 - A call that is refused changes nothing.
@@ -13,20 +13,19 @@ Invariants:
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 
 from homerl.envs.core.state_encoding import state_text, text_hash
-from homerl.envs.homeenv.sim.devices.air_physics import RoomAir, WeatherChange
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Service
+from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, RoomAir, WeatherChange, air_goal
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Service
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import ROOM_STATE, Room
-from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
-from homerl.envs.homeenv.sim.plan.fixed_plan import LATEST, FixedPlan
-from homerl.envs.homeenv.sim.plan.import_origin import Origin
-from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
+from homerl.envs.homeenv.sim.home_plan import LATEST, AirReading, FixedPlan, Origin
+from homerl.envs.homeenv.sim.rules import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 
@@ -58,7 +57,7 @@ class HomeState:
         self.air: list[RoomAir] | None = None
         self.rules: tuple[HomeRule, ...] = ()
         self.air_stale = False
-        self._key = 0
+        self._key = 0  # the XOR of one hash for each slot, so that a write changes it in constant time
         for slot, value in enumerate(self.values):
             self._key ^= _slot_hash(slot, value)
 
@@ -77,7 +76,7 @@ class HomeState:
         """A home from its parts. Raises `ValueError` if they do not fit together or a value is missing or invalid.
 
         `state` gives every value of every owner, by owner and path, but for what devices complete by themselves. `clock` is
-        in seconds since the epoch (local time). `bias` is that of `Plan`. Without it, the bias is chosen such that the air
+        in seconds since the epoch (local time). `bias` is that of the plan. Without it, the bias is chosen such that the air
         in `state` is a steady state.
         """
         plan = FixedPlan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()), origin)
@@ -101,7 +100,7 @@ class HomeState:
 
     def fork(self) -> Self:
         """An independent copy. It copies the list of values and shares the immutable plan and rules."""
-        twin = type(self).__new__(type(self))
+        twin = type(self).__new__(type(self))  # `__init__` would check and hash each value again
         twin.plan, twin.values, twin.clock, twin._key = self.plan, self.values.copy(), self.clock, self._key
         twin.air = None if self.air is None else self.air.copy()
         twin.rules, twin.air_stale = self.rules, self.air_stale
@@ -109,6 +108,7 @@ class HomeState:
 
     def state_key(self) -> str:
         """A 128-bit hash of plan, values, clock, rules and air, in hex."""
+        # The parts are independent hashes of 128 bits, so their XOR is as good as a hash of all texts in a row.
         return f"{self._key ^ self.plan.content_digest ^ text_hash(f'clock={self.clock}{self._rules_and_air_text()}'):032x}"
 
     def _rules_and_air_text(self) -> str:
@@ -117,10 +117,28 @@ class HomeState:
             return state_text(self.rules) if self.rules else ""
         return state_text((self.rules, self.air))
 
+    def call(self, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        """Call a service of device `did` by its dotted path. Raises `Refused`, in which case nothing has changed.
+
+        Returns the plain data that the service `returns`, or None.
+        """
+        try:
+            compiled, base = self.plan.compiled_services[did, service]
+        except (KeyError, TypeError):
+            device = self.plan.find_device(did)
+            known = ", ".join(device.spec.service_index) or "no services"
+            what = f"{device.name} {did} has no service {quote_value(service)} (it has {known})"
+            raise Refused("unknown_service", what) from None
+        arguments = replace_rooms_by_ids(self.plan, compiled.service, compiled.bind_arguments(args, kwargs or {}))
+        outcome = compiled.compute_outcome(self.values, base, arguments)
+        for slot, value in outcome.updates:
+            self.write_slot(slot, value)
+        return outcome.returned
+
     def write_slot(self, slot: int, value: Any) -> None:
         """Write a canonical value to a slot and update the state key. It is not for agents, which use service calls."""
         before = self.values[slot]
-        if before is not value:
+        if before is not value:  # by identity, since 1 == 1.0 == True, and their texts in the key differ
             self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, value)
             self.values[slot] = value
             self.air_stale = True
@@ -168,33 +186,9 @@ def _slot_hash(slot: int, value: Any) -> int:
     return _slot_text_hash(slot, state_text(value))
 
 
-@lru_cache(maxsize=1 << 18)
+@lru_cache(maxsize=1 << 18)  # homes share many values, and a hash costs more than a look-up
 def _slot_text_hash(slot: int, text: str) -> int:
     return text_hash(f"{slot}={text}")
-
-
-def call_service(
-    home: HomeState, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-) -> Any:
-    """Call a service of device `did` by its dotted path, with positional and named arguments. Raises `Refused`.
-
-    Returns the plain data that the service `returns`, or None.
-    """
-    try:
-        compiled, base = home.plan.compiled_services[did, service]
-    except (KeyError, TypeError):
-        raise _unknown_service_refusal(home.plan, did, service) from None
-    outcome = compiled.compute_outcome(home.values, base, bind_call_arguments(home.plan, compiled, args, kwargs or {}))
-    for slot, value in outcome.updates:
-        home.write_slot(slot, value)
-    return outcome.returned
-
-
-def bind_call_arguments(
-    plan: FixedPlan, compiled: CompiledService, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The canonical arguments of a call by name, with rooms by their ids. Raises `Refused` if they do not fit."""
-    return replace_rooms_by_ids(plan, compiled.service, compiled.bind_arguments(args, kwargs))
 
 
 def replace_rooms_by_ids(plan: FixedPlan, service: Service, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -208,9 +202,61 @@ def replace_rooms_by_ids(plan: FixedPlan, service: Service, arguments: dict[str,
     return arguments
 
 
-def _unknown_service_refusal(plan: FixedPlan, did: Any, service: Any) -> Refused:
-    if not isinstance(did, str) or did not in plan.devices_by_did:
-        return Refused("unknown_device", f"there is no device {quote_value(did)}")
-    device = plan.devices_by_did[did]
-    known = ", ".join(device.spec.service_index) or "no services"
-    return Refused("unknown_service", f"{device.name} {did} has no service {quote_value(service)} (it has {known})")
+# What time does between events (`home.py` calls this at each event)
+
+
+def update_air(home: HomeState, rooms: Iterable[int] | None = None) -> list[RoomAir]:
+    """Bring the air of rooms up to date with their devices. Returns the air of all rooms, in the order of the plan.
+
+    `rooms` are the indices of the rooms to update, by default all. The first call creates the air from the room's state.
+    """
+    wiring, clock, outdoors = home.plan.time_wiring, home.clock, Outdoors(*home.values[:3])
+    if home.air is None:
+        states = [(room, room.air_inputs_of(home.values), home.values[room.slot : room.slot + 2]) for room in wiring.rooms]
+        home.air = [
+            RoomAir(clock, warm, humid, air_goal(room.shell, bias, outdoors, devices), devices, bias, room.shell)
+            for (room, devices, (warm, humid)), bias in zip(states, home.plan.bias)
+        ]
+    elif home.air_stale:
+        for index in range(len(home.air)) if rooms is None else rooms:
+            home.air[index] = current_air(home, home.air[index]).with_devices(
+                wiring.rooms[index].air_inputs_of(home.values), clock, outdoors
+            )
+    return home.air
+
+
+def current_air(home: HomeState, air: RoomAir) -> RoomAir:
+    """The air of a room after all weather changes between `air.since` and the clock."""
+    moments = home.plan.time_wiring.moments
+    first, last = bisect_right(moments, air.since), bisect_right(moments, home.clock)
+    return air.after_weather(home.plan.forecast[first:last]) if first < last else air
+
+
+def write_readings(home: HomeState, air: list[RoomAir], rooms: Iterable[int], readings: Iterable[AirReading]) -> None:
+    """Bring the air of these rooms up to date, then write these readings to their slots."""
+    for room in rooms:
+        air[room] = current_air(home, air[room])
+    for reading in readings:
+        home.write_slot(reading.slot, reading.value_at(air, home.clock))
+    _write_derived(home)
+
+
+def weather_at(home: HomeState, clock: int) -> Outdoors | None:
+    """The weather that begins at exactly this second; None if there is no change."""
+    index = bisect_right(home.plan.time_wiring.moments, clock) - 1
+    return home.plan.forecast[index].outdoors if index >= 0 and home.plan.forecast[index].clock == clock else None
+
+
+def advance_counters(home: HomeState, seconds: int) -> None:
+    """Let counters grow and attributes move for `seconds`. A counter is 0 while its condition does not hold."""
+    for counter in home.plan.time_wiring.counters:
+        home.write_slot(counter.slot, counter.value_after(home.values, seconds))
+    for mover in home.plan.time_wiring.movers:
+        home.write_slot(mover.slot, mover.value_after(home.values, home.clock, seconds))
+    _write_derived(home)
+
+
+def _write_derived(home: HomeState) -> None:
+    """Give derived attributes the values that follow from the others."""
+    for follower in home.plan.time_wiring.followers:
+        home.write_slot(follower.slot, follower.value_to_write(home.values))
