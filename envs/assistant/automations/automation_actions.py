@@ -1,4 +1,4 @@
-"""Actions of an automation as steps of a rule (`envs/homeenv/sim/state/rules_and_programs.py`).
+"""Actions of an automation as steps of a rule (`envs/homeenv/sim/rules.py`).
 
 What only tells people something, or reaches beyond the home, is no step: it changes nothing here. What may reach a device
 by another way is told to those who guard the home (`outside`).

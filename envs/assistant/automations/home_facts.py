@@ -16,7 +16,7 @@ from homerl.envs.assistant.listing.home_listing import entity_domain, is_entity_
 from homerl.envs.assistant.listing.homeassistant_mapping import device_link
 from homerl.envs.assistant.privacy import PEOPLE, is_password
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE
+from homerl.envs.homeenv.sim.home_plan import AVAILABLE
 from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType
 

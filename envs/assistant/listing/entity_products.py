@@ -40,9 +40,9 @@ from homerl.envs.assistant.listing.home_listing import WHITE, ImportNote, Listed
 from homerl.envs.assistant.listing.homeassistant_client import ROAMING, is_moved_at_once
 from homerl.envs.assistant.listing.product_narrowing import Spec
 from homerl.envs.assistant.privacy import is_secret_attribute
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, DeviceSpec, spec_from_json
-from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE, Link
+from homerl.envs.homeenv.sim.home_plan import AVAILABLE, Link
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, canonical_moment
 

@@ -29,7 +29,7 @@ from homerl.envs.assistant.serving.secret_masking import visible_arguments
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.documents.validation import did_you_mean
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
 from homerl.play.spoken_words import SpokenWords, admits_failure, asks_about_state, claims_success, only_confirms, says_done
 
 ASK_CODE = "question_code"  # the text that asks for a code
