@@ -39,6 +39,7 @@ NEW_NAMES = {
     "envs.personalhome.shown": "homerl.envs.personalhome.sim.household_view",
     "envs.simuhome": "homerl.envs.simuhome.sim",
     "envs.simuhome.evaluate": "homerl.envs.simuhome.sim.evaluation",
+    "envs.simuhome.generate": "homerl.envs.simuhome.tasks.episode_generator",
     "rewards": "homerl.rewards",
     "homerl.agents": "homerl.models.policy",
     "homerl.envs.core.hashing": "homerl.envs.core.state_encoding",

@@ -60,8 +60,9 @@ def build_suite(suite: Suite, folder: Path, seed: int = SEED, language: str = "e
     remove_unfinished_writes(path)
     with progress_bar() as bar:
         task = bar.add_task(f"build {suite.name}", total=None, note=str(path))
-        count, instances = suite.build(seed, language, dropped, progress_updater(bar, task))
-        digest = write_suite(instances, path)
+        update = progress_updater(bar, task)
+        count, instances = suite.build(seed, language, dropped, update)
+        digest = write_suite(instances, path, lambda done: update(done, count))
     console.print(f"{path}: {count_with_noun(count, 'instance')}, sha256 {digest}")
     for reason, number in dropped.most_common():
         console.print(f"  dropped {number}: {reason}", highlight=False)
@@ -323,7 +324,7 @@ def make_local_factories(
     """The factories for a model that this process loads."""
     import torch
 
-    from homerl.bench.score_provenance import model_file_stamps
+    from homerl.bench.stored_scores import model_file_stamps
     from homerl.models.policy.policy_agent import agent_factory_for
 
     engine = load_local_engine(

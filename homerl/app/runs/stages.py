@@ -25,7 +25,7 @@ from homerl.app.runs.run_folder import describe_environment
 from homerl.app.served.model_agents import load_engine
 from homerl.bench.recipe import BenchRecipe, SuiteSettings
 from homerl.bench.runner import WAVE, EpisodePace, HeldoutSuite, ParticipantFactories, SuiteInstances, run_suite
-from homerl.bench.score_provenance import PlayerRecord, claim_results, model_file_stamps
+from homerl.bench.stored_scores import PlayerRecord, claim_results, model_file_stamps
 from homerl.envs.core.documents import read_json, write_atomic
 from homerl.host.exit_codes import TOLD, RunStopped, read_exit_code
 from homerl.host.processes import PARENT

@@ -21,7 +21,7 @@ import yaml
 from safetensors import SafetensorError
 
 from homerl import __version__
-from homerl.bench.score_provenance import read_complete_scores
+from homerl.bench.stored_scores import read_complete_scores
 from homerl.envs.core.documents import InputError, name_path_in_errors, read_json, write_atomic
 from homerl.host.html_pages import fold_long_text
 from homerl.host.recipe_files import OF_TASKS, STAGES, refuse_unloaded_run_plugins

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from homerl.bench.score_provenance import is_score_of_stage
+from homerl.bench.stored_scores import is_score_of_stage
 from homerl.envs.core.documents import read_json
 from homerl.host.recipe_files import RECORD, read_stage_recipe, require_mapping, stage_files, starting_model
 from homerl.play.metrics.registry import METRICS

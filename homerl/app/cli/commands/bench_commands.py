@@ -123,7 +123,7 @@ def _parse_prices(text: str | None) -> tuple[float, float] | None:
 
 def bench_rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
     """Replay stored trajectories and score them again. Any difference is an error."""
-    from homerl.bench.rescore import rescore_run as again
+    from homerl.bench.stored_scores import rescore_run as again
 
     console.print(again(run))
 

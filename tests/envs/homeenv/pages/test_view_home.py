@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 from homerl.app.cli.app import app
 from homerl.envs.homeenv.maker.make import HomeRecipe, HomeSampler, make_home
 from homerl.envs.homeenv.pages.device_summary import device_summary, value_with_unit
-from homerl.envs.homeenv.pages.floor_plan import PlanBlock, floor_plan
-from homerl.envs.homeenv.pages.home_page import ICONS, HomeView, render_homes
+from homerl.envs.homeenv.pages.home_page import ICONS, HomeView, PlanBlock, floor_plan, render_homes
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, DeviceSpec, spec_from_json
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home

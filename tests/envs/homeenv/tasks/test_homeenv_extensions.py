@@ -278,7 +278,7 @@ def test_signs_may_have_flags_of_their_own(german):
     file = yaml.safe_load((german / "simuhome.yaml").read_text())
     file["signs"]["absent"] = ["wo ist das", "(?x) gibt \\s es \\s nicht"]
     (german / "simuhome.yaml").write_text(yaml.safe_dump(file))
-    code = "from homerl.envs.simuhome.tasks.languages import shows_sign; print(*(shows_sign('absent', text) for text in {}))"
+    code = "from homerl.envs.simuhome.tasks.sentences import shows_sign; print(*(shows_sign('absent', text) for text in {}))"
     texts = ["Das gibt es nicht.", "There is no lamp.", "gibtesnicht"]
     assert python(code.format(texts), **added(german)).split() == ["True", "True", "False"]
 
