@@ -101,7 +101,7 @@ def test_a_run_that_is_broken_off_anywhere_draws_what_an_unbroken_one_draws(by, 
             batch = sorted(drawn)[3 * (turn - begin) : 3 * (turn - begin) + 3]
             known.mark_trained({number: min(refill, replaced[number]) for number in batch})
             if not ahead:  # what is learned between two draws changes the second
-                known.update_success_rates([(drawn[number].seed, number % 3 == 0) for number in batch])
+                known.update_success_rates([(drawn[number].seeds[0], number % 3 == 0) for number in batch])
             if turn == save_at:
                 state = json.loads(json.dumps(known.checkpoint_state()))
         return drawn, state
