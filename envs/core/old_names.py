@@ -59,6 +59,7 @@ NEW_NAMES = {
     "homerl.worlds.visits": "homerl.worlds.contract",
     "homerl.worlds": "homerl.envs",  # a world of a folder of one's own
     "homerl.worlds.homeenv.blueprints": "homerl.envs.homeenv.tasks",
+    "homerl.worlds.homeenv.blueprints.intents.draft": "homerl.envs.homeenv.tasks.intents",
     "homerl.worlds.homeenv.language": "homerl.envs.homeenv.language",
 }
 
@@ -75,6 +76,8 @@ NEW_MEMBERS = {
     ("homerl.play.chat_messages", "SpokenWords"): "homerl.play.spoken_words.SpokenWords",
     ("homerl.play.chat_messages", "spoken_words_of"): "homerl.play.spoken_words.spoken_words_of",
     ("homerl.play.user_behaviours", "Behaviours"): "homerl.models.endpoint.endpoint_settings.Behaviours",
+    ("homerl.worlds.homeenv.blueprints.intents.draft", "control"): "draft_of_actions",
+    ("homerl.worlds.homeenv.language.meaning", "Sayer"): "homerl.envs.homeenv.language.speaker.Speaker",
     ("envs.personalhome.shown", "shown"): "household_shown",
     ("envs.simuhome.evaluate", "evaluate"): "evaluate_episode",
 }

@@ -35,7 +35,7 @@ class PersonalHomeWorld(WorldAdapter):
         """The number of appliances and sensors of the blueprint's household."""
         return len(blueprint["household"]["home"]["devices"])
 
-    goals_in_words = late("homerl.envs.personalhome.tasks.task_goals", "personalhome_goals_in_words")
+    goals_in_words = late("homerl.envs.personalhome.tasks.situation", "personalhome_goals_in_words")
 
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
         """The scripted expert of `expert.py`."""
@@ -44,7 +44,7 @@ class PersonalHomeWorld(WorldAdapter):
         return PersonalHomeExpert(seed, config.mistakes)
 
     llm_author = late("homerl.envs.personalhome.tasks.llm_author", "author_household_blueprint")
-    baselines = late("homerl.envs.personalhome.tasks.baselines", "BASELINES")
+    baselines = late("homerl.envs.personalhome.tasks.expert", "BASELINES")
 
     @property
     def suites(self) -> Mapping[str, Suite]:

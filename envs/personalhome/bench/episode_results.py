@@ -20,7 +20,7 @@ from homerl.envs.personalhome.tasks import answer_parser as answers
 from homerl.envs.personalhome.tasks import benchmark_metrics as metrics
 from homerl.envs.personalhome.tasks.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.envs.personalhome.tasks.plan_rules import judge_plan, static_validity
-from homerl.envs.personalhome.tasks.task_goals import answer_to_part, are_parts_right, is_choice_right
+from homerl.envs.personalhome.tasks.situation import answer_to_part, are_parts_right, is_choice_right
 from homerl.play import bench_results as results
 from homerl.play.trajectory import Trajectory, read_trajectories
 from homerl.worlds.contract import EpisodeFailure, JudgeCase

@@ -17,15 +17,14 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.bench import score_figures
 from homerl.envs.personalhome.bench.episode_results import PlayedTask, RunResults, result_key
 from homerl.envs.personalhome.bench.suite import household_digest
-from homerl.envs.personalhome.judge import plan_judge
-from homerl.envs.personalhome.judge.answer_judge import KEYS, decide_answers, equivalence_question
+from homerl.envs.personalhome.judge import judge_questions
 from homerl.envs.personalhome.judge.judge_client import JudgeQuestion, VerdictStore
-from homerl.envs.personalhome.judge.judge_prompts import HOME
+from homerl.envs.personalhome.judge.judge_questions import HOME, KEYS, decide_answers, equivalence_question
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.tasks.answer_parser import parse_plan
 from homerl.envs.personalhome.tasks.benchmark_metrics import HIGHEST_SCORE, LOWEST_SCORE, kept_order_share, mean_value
 from homerl.envs.personalhome.tasks.blueprint import Grounding
-from homerl.envs.personalhome.tasks.task_goals import answer_to_part
+from homerl.envs.personalhome.tasks.situation import answer_to_part
 from homerl.models.endpoint.endpoint import derive_seed
 
 FILE = "verdicts.jsonl"  # beside the results
@@ -91,7 +90,9 @@ def plan_rating_question(played: PlayedTask, programs: Programs) -> JudgeQuestio
     if not programs:
         return None
     household = household_shown(played.blueprint.household)
-    return plan_judge.absolute_question(household, household["context"], programs, played.blueprint.language, played.about)
+    return judge_questions.absolute_question(
+        household, household["context"], programs, played.blueprint.language, played.about
+    )
 
 
 def plan_verdict(played: PlayedTask, verdicts: VerdictStore, by: str) -> Mapping[str, Any] | None:
@@ -142,9 +143,9 @@ def rating_figures(rated: Sequence[Mapping[str, Any]]) -> score_figures.Figures:
     """The mean scores overall, of members and of the home: over programs, then over plans (eq. 14)."""
     scores: dict[str, list[float]] = {"RPJ abs": [], "RPJ members": [], "RPJ home": []}
     for verdict in rated:
-        by_part = plan_judge.persona_scores(verdict)
+        by_part = judge_questions.persona_scores(verdict)
         members = [mean_value(given) for part, given in by_part.items() if part != HOME]
-        for name, values in zip(scores, (plan_judge.overall_scores(verdict), members, by_part.get(HOME)), strict=True):
+        for name, values in zip(scores, (judge_questions.overall_scores(verdict), members, by_part.get(HOME)), strict=True):
             scores[name].append(mean_value(values or (LOWEST_SCORE,)))
     ends = (LOWEST_SCORE, HIGHEST_SCORE)
     found = {name: score_figures.mean_figure(values, ends) for name, values in scores.items()}
@@ -174,7 +175,7 @@ def plan_ordering_questions(
             raise InputError("the runs have other households", played.key[0], "compare runs of one file of instances")
         household, seed = household_shown(played.blueprint.household), derive_seed(*played.key)
         plans, language = dict(zip(names, (plan_programs(played), *theirs), strict=True)), played.blueprint.language
-        asked = plan_judge.relative_questions(household, household["context"], plans, seed, language, played.about)
+        asked = judge_questions.relative_questions(household, household["context"], plans, seed, language, played.about)
         yield names, seed, asked
 
 
@@ -187,7 +188,7 @@ def compare_ranked_runs(runs: Sequence[RunResults], verdicts: VerdictStore, by: 
         if len(given) < len(asked):
             missing += 1
             continue
-        order = plan_judge.read_plan_ranking(given, names, seed)
+        order = judge_questions.read_plan_ranking(given, names, seed)
         for name in names:
             firsts[name].append(mean_value([float(one[0] == name) for one in order.overall]))
         disagrees.append(order.has_unstable_best)

@@ -23,7 +23,7 @@ from homerl.envs.personalhome.bench.judge_figures import plan_programs, plan_rat
 from homerl.envs.personalhome.bench.score_figures import Figures, plan_figures
 from homerl.envs.personalhome.bench.suite import TURNS, household_digest
 from homerl.envs.personalhome.judge.judge_client import JudgeQuestion, VerdictStore
-from homerl.envs.personalhome.judge.judge_prompts import RefusedStep, revision_message
+from homerl.envs.personalhome.judge.judge_questions import RefusedStep, revision_message
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.tasks.plan_rules import try_plan_step
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation

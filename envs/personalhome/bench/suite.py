@@ -36,7 +36,7 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Task,
 )
 from homerl.envs.personalhome.tasks.expert import right_answer, wrong_answer
-from homerl.envs.personalhome.tasks.task_goals import answer_goals
+from homerl.envs.personalhome.tasks.situation import answer_goals
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds import contract
 

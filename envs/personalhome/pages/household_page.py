@@ -22,8 +22,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.personalhome.bench.episode_results import final_words
 from homerl.envs.personalhome.pages import task_view
 from homerl.envs.personalhome.pages.episode_replay import EpisodeMarks, EpisodeReplay, FactMark
-from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
-from homerl.envs.personalhome.sim.appliance_features import load_features
+from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor, load_features
 from homerl.envs.personalhome.sim.household import Event, Household, Memory
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import household_shown
@@ -32,7 +31,7 @@ from homerl.envs.personalhome.sim.vocabulary import load_fact_words
 from homerl.envs.personalhome.tasks.answer_parser import parse_plan
 from homerl.envs.personalhome.tasks.blueprint import Choice, Features, Grounding, Plans
 from homerl.envs.personalhome.tasks.plan_rules import reference_plan
-from homerl.envs.personalhome.tasks.task_goals import personalhome_goals_in_words
+from homerl.envs.personalhome.tasks.situation import personalhome_goals_in_words
 from homerl.host.html_pages import load_template
 from homerl.play.trajectory import ShownStep, show_dialogue
 

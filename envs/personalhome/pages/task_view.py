@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.personalhome.sim.appliance_features import GROUPS, load_features
+from homerl.envs.personalhome.sim.appliance_catalogue import GROUPS, load_features
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words
@@ -19,7 +19,7 @@ from homerl.envs.personalhome.tasks import plan_rules
 from homerl.envs.personalhome.tasks.answer_parser import parse_choice, parse_final_answer, parse_ranking
 from homerl.envs.personalhome.tasks.author import TIERS
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding
-from homerl.envs.personalhome.tasks.task_goals import answer_to_part, are_parts_right
+from homerl.envs.personalhome.tasks.situation import answer_to_part, are_parts_right
 
 NAMES = {  # the paper's names
     "grounding": "Information Grounding (IG) and Counterfactual Reasoning (CF)",

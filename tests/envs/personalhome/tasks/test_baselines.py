@@ -11,8 +11,8 @@ import pytest
 from homerl.envs.personalhome.bench.episode_results import personalhome_failure
 from homerl.envs.personalhome.bench.scenes_suite import build_scene_instances as scene_instances
 from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, build_household_instances
-from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import LETTERS
+from homerl.envs.personalhome.tasks.expert import BASELINES
 from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.registry import begin_episode

@@ -22,8 +22,7 @@ from homerl.envs.personalhome.bench.plan_reflection import FILE as REVISIONS
 from homerl.envs.personalhome.bench.scores_report import build_scores_report
 from homerl.envs.personalhome.bench.suite import build_household_instances
 from homerl.envs.personalhome.pages.scores_page import render_scores, scores_terminal_tables
-from homerl.envs.personalhome.tasks.baselines import BASELINES
-from homerl.envs.personalhome.tasks.expert import right_answer
+from homerl.envs.personalhome.tasks.expert import BASELINES, right_answer
 from homerl.report.pages.bench_report import write_bench_report
 
 LANGUAGE = "en"

@@ -19,8 +19,8 @@ from homerl.envs.personalhome.pages.episode_replay import EpisodeMarks, EpisodeR
 from homerl.envs.personalhome.pages.household_page import EpisodeView, HouseholdPage, render_household
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.tasks.author import make_personalhome_blueprint
-from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
+from homerl.envs.personalhome.tasks.expert import BASELINES
 from homerl.envs.personalhome.tasks.plan_rules import reference_plan
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play

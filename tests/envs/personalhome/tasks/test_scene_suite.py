@@ -22,10 +22,10 @@ from homerl.envs.personalhome.bench.scenes_suite import (
     make_filmed_household,
     question_difficulties,
 )
+from homerl.envs.personalhome.sim.env import call_household_tool
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.scene.scene_scripts import DOMAINS, situation_domain
-from homerl.envs.personalhome.sim.scene.transcript_reader import readable_ids
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool
+from homerl.envs.personalhome.sim.tools.scene_tools import readable_ids
 from homerl.envs.personalhome.tasks.author import (
     make_features_task,
     make_personalhome_blueprint,
@@ -33,9 +33,8 @@ from homerl.envs.personalhome.tasks.author import (
     scene_signs,
     task_to_blueprint,
 )
-from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.expert import evidence_calls, scene_reads
+from homerl.envs.personalhome.tasks.expert import BASELINES, evidence_calls, scene_reads
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, personalhome_system_prompt
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play

@@ -10,8 +10,8 @@ import pytest
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, build_household_instances
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words
-from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, LEVELS
+from homerl.envs.personalhome.tasks.expert import BASELINES
 from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory
 from homerl.play.words.splits import split_of

@@ -1,6 +1,11 @@
-"""What of a Home Assistant makes its home what it is, and how one learns that it has changed.
+"""Which entities make up a home, what else makes it what it is, and how one learns that it has become another one.
+
+Home Assistant writes down for each entity whether it is exposed to Assist when Assist first asks. Until then its defaults
+hold.
 
 Invariants:
+- An import and a served home follow the same rule. What is hidden, or made for configuration and diagnosis, is exposed only
+  where the owner says so.
 - States that come and go, now and before, are no change of a home: listings that differ in these alone have one hash.
 - What is out of reach for a while, such as after a restart, keeps the form in which it was last seen.
 """
@@ -9,15 +14,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from homerl.envs.assistant.listing import home_listing as ha
-from homerl.envs.assistant.listing.exposure import exposed_entity_ids, select_entities
-from homerl.envs.assistant.listing.home_listing import Listing
+from homerl.envs.assistant.listing.home_listing import ListedEntity, Listing, clean_listing
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient
-from homerl.envs.assistant.listing.listing_cleaning import clean_listing
 
+DOMAINS = frozenset(
+    "climate cover fan humidifier light media_player scene switch todo vacuum water_heater".split()
+)  # Home Assistant's defaults, as are the classes below
+CLASSES = {
+    "binary_sensor": frozenset("door garage_door lock motion opening presence window".split()),
+    "sensor": frozenset(
+        "aqi carbon_dioxide carbon_monoxide humidity pm10 pm25 temperature volatile_organic_compounds".split()
+    ),
+}
 EVENTS = (  # after which a home may be another one
     "entity_registry_updated",
     "device_registry_updated",
@@ -36,6 +48,52 @@ FORM = frozenset(  # attributes that tell what an entity is and can do, and not 
 )
 MOMENTS = frozenset(("created_at", "modified_at"))
 GONE = "unavailable"
+
+
+def select_entities(listing: Listing, everything: bool = False) -> tuple[ListedEntity, ...]:
+    """The entities to import: those exposed to Assist, or every one."""
+    if everything:
+        return listing.entities
+    known = exposed_entity_ids(listing)
+    said: dict[str, bool] = {}  # what the owner has said of an entity
+    for name, entry in listing.sources[ha.ENTRIES].items():
+        own = (((entry or {}).get("options") or {}).get(ha.ASSIST) or {}).get("should_expose")
+        if own is not None:
+            said[name] = bool(own)
+    asked = known or said
+
+    def is_exposed(entity: ListedEntity) -> bool:
+        if entity.entity_id in said:
+            return said[entity.entity_id]
+        if asked:
+            return entity.entity_id in known
+        if entity.hidden or entity.category is not None:
+            return False
+        return entity.domain in DOMAINS or str(entity.attributes.get("device_class")) in CLASSES.get(entity.domain, ())
+
+    return tuple(filter(is_exposed, listing.entities))
+
+
+def exposed_entity_ids(listing: Listing) -> frozenset[str]:
+    """The entities of which a listing says that they are exposed to Assist."""
+    return frozenset(name for name, to in listing.sources[ha.EXPOSED]["exposed_entities"].items() if to.get(ha.ASSIST))
+
+
+async def find_withdrawn_devices(
+    client: HomeAssistantClient, dids: Collection[str], states: Sequence[Mapping[str, Any]]
+) -> frozenset[str]:
+    """The devices of a home that are not exposed to Assist now. Raises `HomeAssistantError` if that cannot be read."""
+    if listed := await client.read_exposed_entities():
+        return frozenset(dids) - listed
+    sources = {  # either Assist was never asked, or nothing is exposed any more: of what is registered, its entry tells
+        ha.ENTRIES: await client.call_command(ha.ENTRIES, entity_ids=[*dids]),
+        ha.STATES: [row for row in states if row["entity_id"] in dids],
+        ha.EXPOSED: {"exposed_entities": {}},
+        ha.DEVICES: [],
+        ha.SERVICES: {},
+        ha.CONFIG: {},
+    }
+    return frozenset(dids) - {one.entity_id for one in select_entities(Listing(version=client.version, sources=sources))}
 
 
 async def follow_setup_events(client: HomeAssistantClient) -> AsyncIterator[str]:
@@ -110,4 +168,4 @@ def merge_earlier_listing(listing: Listing, before: Listing | None) -> Listing:
         if row["state"] == GONE and (name := row["entity_id"]) in before.sources[ha.SERVICES]:
             services[name] = before.sources[ha.SERVICES][name]
     told = {ha.STATES: rows, ha.SERVICES: services, ha.HISTORY: before.sources.get(ha.HISTORY, {})}
-    return listing.model_copy(update={"sources": listing.sources | told})
+    return listing.with_sources(told)

@@ -1,17 +1,26 @@
-"""What an entity says of its own limits: the options and ranges of its attributes and of its services' arguments.
+"""What an entity can do: which services it supports, with which fields, and the limits of its attributes.
 
-Invariant: a limit that the entity does not give, or that makes no sense, changes nothing.
+`services.json` holds the forms of services of one version, for homes that do not list theirs. `scripts/ha/forms.py` makes it
+from the records.
+
+Invariants: a service is supported as Home Assistant's `get_services_for_target` says. A limit that the entity does not give,
+or that makes no sense, changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from math import isfinite
+from pathlib import Path
 from typing import Any
 
-from homerl.envs.assistant.listing.home_listing import ListedEntity
+from homerl.envs.assistant.listing.home_listing import ListedEntity, entity_domain, is_number
+from homerl.envs.core.documents import read_json
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS
 
+Forms = Mapping[str, Mapping[str, Mapping[str, Any]]]  # domain -> service -> form
 Typed = dict[str, Any]  # an attribute or argument as JSON
 
 OPTIONS = {  # the attribute that lists options -> the names of what takes one of them
@@ -73,6 +82,63 @@ UNITS = {
 }
 
 
+@cache
+def shipped_service_forms() -> dict[str, Any]:
+    """The forms of the version that homerl knows."""
+    forms: dict[str, Any] = read_json(Path(__file__).with_name("services.json")).data["services"]
+    return forms
+
+
+def supported_services(forms: Forms, entity: str, attributes: Mapping[str, Any]) -> list[str]:
+    """The services of its own domain that an entity supports, as `light.turn_on`."""
+    domain, found = entity_domain(entity), []
+    for name, form in forms.get(domain, {}).items():
+        target = form.get("target")
+        places = [] if target is None else target.get("entity") or [{}]
+        for place in [places] if isinstance(places, Mapping) else places:
+            features, kinds = place.get("supported_features"), place.get("device_class")
+            if (
+                domain in (place.get("domain") or [domain])
+                and (not features or _has_any_feature(features, attributes))
+                and (not kinds or attributes.get("device_class") in kinds)
+            ):
+                found.append(f"{domain}.{name}")
+                break
+    return sorted(found)
+
+
+def applicable_fields(form: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The fields of a service that make sense for an entity with these attributes; those in sections among them."""
+    for name, field in all_service_fields(form):
+        needs = field.get("filter") or {}
+        features, wanted = needs.get("supported_features"), needs.get("attribute") or {}
+        if features and not _has_any_feature(features, attributes):
+            continue
+        if all(set(values) & set(attributes.get(key) or ()) for key, values in wanted.items()):
+            yield name, field
+
+
+def all_service_fields(form: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All fields of a service, for whatever entity."""
+    for name, field in form.get("fields", {}).items():
+        if "fields" in field:
+            yield from all_service_fields(field)
+        else:
+            yield name, field
+
+
+def supported_feature_bits(attributes: Mapping[str, Any]) -> int:
+    """The features of an entity as bits; none if it tells no number."""
+    told = attributes.get("supported_features")
+    return int(told) if isinstance(told, int) or (isinstance(told, float) and isfinite(told)) else 0
+
+
+def _has_any_feature(needed: list[int], attributes: Mapping[str, Any]) -> bool:
+    """Whether one of several features, or combinations of them, is supported."""
+    has = supported_feature_bits(attributes)
+    return any(has & bits == bits for bits in needed)
+
+
 def apply_entity_limits(typed: Mapping[str, Any], name: str, entity: ListedEntity) -> Typed:
     """The attribute or argument of this name with the entity's own limits."""
     changed = dict(typed)
@@ -126,8 +192,7 @@ def _find_bounds(name: str, entity: ListedEntity) -> tuple[float, float] | None:
     low, high = (entity.attributes.get(key) for key in keys or ("", ""))
     if entity.domain == "counter" and keys:  # it counts below zero, unless it is told not to
         low, high = -COUNTED if low is None else low, COUNTED if high is None else high
-    number = all(isinstance(bound, (int, float)) and not isinstance(bound, bool) for bound in (low, high))
-    return (low, high) if number and low < high else None  # type: ignore[return-value, operator]
+    return (low, high) if is_number(low) and is_number(high) and low < high else None
 
 
 def moment_format(entity: ListedEntity) -> str | None:
