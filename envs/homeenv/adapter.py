@@ -31,7 +31,7 @@ class HomeEnvWorld(WorldAdapter):
     def tell(self) -> Callable[..., Any]:
         """Tells wishes other than at once, see `tasks.behaviours`."""
         from homerl.envs.homeenv.tasks.behaviours import apply_home_behaviours
-        from homerl.play.words.splits import Voice
+        from homerl.play.words.grammar import Voice
 
         def tell(blueprint: Any, behaviours: Any, recipe: Any) -> Any:
             voice = getattr(recipe, "user_voice", None) or Voice(blueprint.language)

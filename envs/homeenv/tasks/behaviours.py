@@ -48,7 +48,7 @@ from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     repeat_action,
 )
 from homerl.models.endpoint.endpoint_settings import Behaviours
-from homerl.play.words.splits import NoSentence, Voice
+from homerl.play.words.grammar import NoSentence, Voice
 
 BY_NAME = (("atomic", None), ("compositional", "explicit"))  # (family, subcategory) of wishes that name every device
 TRIES = 6  # other values that are drawn for a change of mind

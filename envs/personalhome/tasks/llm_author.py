@@ -34,7 +34,7 @@ from homerl.envs.personalhome.tasks.author import draw_recipe_choices, draw_task
 from homerl.envs.personalhome.tasks.authoring import written_household as written
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe
 from homerl.models.endpoint.structured_answers import StructuredClient
-from homerl.play.words.splits import Split
+from homerl.play.words.grammar import Split
 from homerl.worlds.contract import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
 
 FEWEST_EVENTS = 2  # of the last day, with those that tell of the situation

@@ -15,7 +15,7 @@ from typing import Any
 
 from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
 from homerl.envs.simuhome.tasks.sentences import HUNDREDTHS, PERCENT, SimuHomeSpeaker, plain_number
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Voice
 
 
 def device_activity(home: MatterHome, device: MatterDevice) -> tuple[str, str, float | None]:

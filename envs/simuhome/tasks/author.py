@@ -14,7 +14,7 @@ from homerl.envs.simuhome.sim.generate import Scale, generate_episode
 from homerl.envs.simuhome.tasks.answer_checks import expert_reply
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
 from homerl.envs.simuhome.tasks.sentences import plain_speaker, request_text, request_wordings
-from homerl.play.words.splits import NoSentence, Voice
+from homerl.play.words.grammar import NoSentence, Voice
 from homerl.worlds.contract import no_blueprint_error
 
 MAX_EPISODES = 60

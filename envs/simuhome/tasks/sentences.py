@@ -16,8 +16,7 @@ from typing import Any
 from homerl.envs.simuhome.sim.device_catalogue import all_clusters, all_enumerations
 from homerl.envs.simuhome.sim.episode_file import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice
 from homerl.envs.simuhome.tasks.languages import simuhome_grammar
-from homerl.play.words.grammar import Style
-from homerl.play.words.splits import Split, Voice, draw_of_split
+from homerl.play.words.grammar import Split, Style, Voice, draw_of_split
 
 HUNDREDTHS = {  # attributes in hundredths of the unit in which people speak of them
     "TemperatureControl.TemperatureSetpoint": "degrees",

@@ -34,7 +34,6 @@ from homerl.host.processes import is_main_process, stop_on_signals
 from homerl.host.terminal import PlainConsole
 from homerl.models.endpoint.endpoint import read_api_key
 from homerl.models.endpoint.endpoint_settings import EndpointSettings, ServeSettings
-from homerl.models.endpoint.error_reasons import READ, read_error_reason
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # hidden from vLLM
 POLL = 0.5
@@ -173,6 +172,8 @@ def describe_server_trouble(url: str, key: str | None = None) -> str:
         fetch_body(f"{url}/models", key)
     except urllib.error.HTTPError as error:
         if error.code >= 500:
+            from homerl.models.endpoint.server_answers import READ, read_error_reason  # loads openai
+
             try:
                 reason = read_error_reason(error.read(READ).decode(errors="replace"))
             except SILENT:  # it broke off

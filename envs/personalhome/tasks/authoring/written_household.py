@@ -48,7 +48,7 @@ from homerl.envs.personalhome.sim.vocabulary import (
 )
 from homerl.envs.personalhome.tasks.text_normal_form import normal_form
 from homerl.models.endpoint.structured_answers import OneLineText
-from homerl.play.words.splits import Split, split_of
+from homerl.play.words.grammar import Split, split_of
 
 
 # The names and docstrings of these models are part of the schemas that are sent. Strict schemas allow no defaults.

@@ -21,7 +21,7 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe, load_people_words,
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
 from homerl.envs.homeenv.tasks.blueprint_filters import FILTERS, first_filter_failure
 from homerl.envs.homeenv.tasks.intents import intent_families
-from homerl.play.words.splits import NoSentence, split_of
+from homerl.play.words.grammar import NoSentence, split_of
 
 ROOT = Path(__file__).parents[4]
 RECIPE = BlueprintRecipe()
