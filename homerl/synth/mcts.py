@@ -192,17 +192,6 @@ class Participants:
     users: Sequence[User]
 
 
-async def search_tree(
-    blueprint: BlueprintProtocol,
-    agent: Agent,
-    users: Sequence[User],
-    config: SearchConfig = SearchConfig(),
-    limits: EpisodeLimits = EpisodeLimits(),
-) -> tuple[list[Trajectory], TreeStats]:
-    """Search one tree of a blueprint; return its verified trajectories and the statistics."""
-    return await search_forest(blueprint, [Participants(agent, users)], config, limits)
-
-
 async def search_forest(
     blueprint: BlueprintProtocol,
     participants: Iterable[Participants],

@@ -25,18 +25,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationError
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, replace_surrogates
-from homerl.models.endpoint.endpoint import Endpoint, Patience, derive_seed
+from homerl.models.endpoint.endpoint import derive_seed, make_endpoint, tokens_of
 from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings, UserSettings
 from homerl.play.episode import Episode
-from homerl.play.faults import RequestRefused, UserError
+from homerl.play.faults import UserError
 from homerl.play.loop import User, has_claimed_done
 from homerl.play.situation import IntentProtocol, Utterance
 from homerl.play.tool_call_parser import strip_thoughts_and_controls
@@ -44,8 +44,12 @@ from homerl.play.words.user_manner import Manner, load_manner
 from homerl.worlds.contract import Persona
 from homerl.worlds.registry import world_of
 
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletion
+
 JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant to be JSON
 STOP = "<stop>"
+UTTERANCE = "utterance"  # the name of the schema
 LINES = 4  # most lines of a plain-text utterance
 
 
@@ -110,7 +114,7 @@ def utterance_schema(intents: Sequence[IntentProtocol]) -> dict[str, Any]:
     about = {"anyOf": [{"type": "integer", "enum": [intent.id for intent in intents]}, {"type": "null"}]}
     properties = {"say": {"type": "string"}, "about": about, "stop": {"type": "boolean"}}
     shape = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    return {"type": "json_schema", "json_schema": {"name": "utterance", "strict": True, "schema": shape}}
+    return {"type": "json_schema", "json_schema": {"name": UTTERANCE, "strict": True, "schema": shape}}
 
 
 def parse_user_answer(text: str, cut: bool, intents: Sequence[IntentProtocol]) -> UserAnswer:
@@ -149,44 +153,20 @@ def _parse_json_utterance(text: str) -> UserAnswer:
     return said.model_copy(update={"say": replace_surrogates(said.say)})
 
 
-@dataclass(frozen=True)
-class UserCompletion:
-    """A model's text, whether it was cut off at the token limit, and the tokens of the answer and of the prompt."""
-
-    text: str
-    cut: bool
-    tokens: int
-    prompt_tokens: int
-
-
 class SharedEndpoint:
     """The endpoint that all users of a run share, with counts of their utterances and of their errors by reason."""
 
-    def __init__(self, settings: UserSettings, urls: Sequence[str], model: str, seed: int = 0) -> None:
-        patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
-        self.settings, self.structured = settings, settings.structured
-        self.endpoint = Endpoint(urls, model, patience, settings.key, seed)
+    def __init__(self, settings: UserSettings, urls: Sequence[str], model: str) -> None:
+        self.settings, self.endpoint = settings, make_endpoint(settings, urls, model)
+        if not settings.structured:
+            self.endpoint.plain.add(UTTERANCE)
         self.utterances, self.errors = 0, Counter[str]()
 
-    async def complete_utterance(self, messages: Sequence[Message], shape: dict[str, Any], seed: int) -> UserCompletion:
-        """The model's answer to `messages`; after a server has refused the schema `shape`, requests go without it."""
-        if self.structured:
-            try:
-                return await self._ask_model(messages, seed, response_format=shape)
-            except RequestRefused:
-                answer = await self._ask_model(messages, seed)
-                self.structured = False  # it answers without the schema, so it refused the schema
-                return answer
-        return await self._ask_model(messages, seed)
-
-    async def _ask_model(self, messages: Sequence[Message], seed: int, **shape: Any) -> UserCompletion:
+    async def complete_utterance(self, messages: Sequence[Message], form: dict[str, Any], seed: int) -> ChatCompletion:
+        """The model's answer to `messages`, of the form of `utterance_schema`."""
         said = self.settings
-        answer = await self.endpoint.chat(
-            messages, temperature=said.temperature, max_tokens=said.max_tokens, seed=seed, extra_body=said.extra, **shape
-        )
-        said, usage = answer.choices[0], answer.usage
-        tokens = (usage.completion_tokens, usage.prompt_tokens) if usage else (0, 0)
-        return UserCompletion(said.message.content or "", said.finish_reason == "length", *tokens)
+        options = {"temperature": said.temperature, "max_tokens": said.max_tokens, "seed": seed, "extra_body": said.extra}
+        return await self.endpoint.chat_in_form(messages, form, **options)
 
 
 class LLMUser:
@@ -230,14 +210,15 @@ class LLMUser:
         for attempt in range(2):
             seed = derive_seed(self.seed, episode.blueprint.id, episode.turn, attempt)  # the same in every process
             answer = await self.shared.complete_utterance(messages, utterance_schema(intents), seed)
-            tokens, prompt_tokens = spent.tokens + answer.tokens, spent.prompt_tokens + answer.prompt_tokens
-            spent = Utterance("", None, tokens, prompt_tokens, attempt + 1)
+            choice, (prompt, completion) = answer.choices[0], tokens_of(answer)
+            spent = Utterance("", None, spent.tokens + completion, spent.prompt_tokens + prompt, attempt + 1)
+            text = choice.message.content or ""
             try:
-                return parse_user_answer(answer.text, answer.cut, intents), spent
+                return parse_user_answer(text, choice.finish_reason == "length", intents), spent
             except MalformedAnswer as error:
                 fault = str(error)
                 told = {"role": "user", "content": again.format(error=fault)}
-                messages = [*messages, {"role": "assistant", "content": answer.text}, told]
+                messages = [*messages, {"role": "assistant", "content": text}, told]
         raise self._count_fault("malformed", f"the user's answer could not be read: {fault}", spent)
 
     def _count_fault(self, reason: str, message: str, spent: Utterance) -> UserError:

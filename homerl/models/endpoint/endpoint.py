@@ -182,6 +182,18 @@ class Endpoint:
 
         return await self._request("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
 
+    async def chat_in_form(self, messages: Sequence[Message], form: Mapping[str, Any], **options: Any) -> ChatCompletion:
+        """The same in the form of a JSON Schema (the field `response_format`), until a server has refused this schema."""
+        name = form["json_schema"]["name"]
+        if name in self.plain:
+            return await self.chat(messages, **options)
+        try:
+            return await self.chat(messages, **options, response_format=form)
+        except RequestRefused:
+            answer = await self.chat(messages, **options)
+            self.plain.add(name)  # it answers without the schema, so it refused the schema
+            return answer
+
     async def stream_chat(self, messages: Sequence[Message], told: Told, **options: Any) -> ChatCompletion:
         """The same, whose content is `told` as it comes, if the server streams. What breaks off is not tried again."""
         from openai.types.chat import ChatCompletion
@@ -324,10 +336,15 @@ async def _fetch_answer(
     return await client.post(path, body=body, cast_to=kind)
 
 
-def make_endpoint(settings: EndpointSettings) -> Endpoint:
-    """The endpoint of a recipe's settings; its servers must already run (`settings.urls`)."""
+def make_endpoint(settings: EndpointSettings, urls: Sequence[str] = (), model: str = "") -> Endpoint:
+    """The endpoint of a recipe's settings; its servers must already run, at `urls` if the run serves the `model`."""
     patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
-    return Endpoint(settings.urls, settings.served_name, patience, settings.key)
+    return Endpoint(urls or settings.urls, model or settings.served_name, patience, settings.key)
+
+
+def tokens_of(answer: ChatCompletion) -> tuple[int, int]:
+    """The tokens of a request's prompt and of its answer; 0 if the server does not tell them."""
+    return (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
 
 
 def derive_seed(*parts: object) -> int:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message
-from homerl.models.endpoint.endpoint import Endpoint, Told, request_seed
+from homerl.models.endpoint.endpoint import Endpoint, Told, request_seed, tokens_of
 from homerl.play.faults import InfraError
 from homerl.play.situation import Observation, Reply
 from homerl.play.spoken_words import spoken_words_of
@@ -135,7 +135,7 @@ async def request_candidates(
         fields = {"n": n - len(found), **seeded, **options}
         told = fields.pop("told", None)
         answer = await (endpoint.stream_chat(sent, told, **fields) if told else endpoint.chat(sent, **fields))
-        prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
+        prompt, completion = tokens_of(answer)
         tokens = completion // len(answer.choices)
         found += [EndpointCandidate(choice.message, tokens, prompt) for choice in answer.choices]
     return found[:n]

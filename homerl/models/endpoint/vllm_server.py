@@ -199,7 +199,16 @@ def wait_until_ready(
     """
     begin, console = time.monotonic(), PlainConsole(stderr=True)
     with console.status(Text(f"waiting for {url}")) as status:
-        while not _lists_models(url, key):
+        while True:
+            try:
+                _fetch_model_names(url, key)
+                return
+            except urllib.error.HTTPError as error:
+                if error.code in (401, 403):  # waiting would not help
+                    what = f"{url} wants another key than ${key}"
+                    raise InputError(what, "key", "export the one that it was started with") from None
+            except SILENT:
+                pass
             gone = time.monotonic() - begin
             if server and server.poll() is not None:
                 raise ServerFailed(f"the model's server ended with code {server.returncode}", log)
@@ -207,19 +216,6 @@ def wait_until_ready(
                 raise ServerFailed(f"{url} did not answer within {seconds:.0f} s", log)
             status.update(Text(f"waiting for {url}, {gone:.0f} s: {log_tail(log, 1).strip()[:80]}"), spinner="dots")
             time.sleep(POLL)
-
-
-def _lists_models(url: str, key: str | None) -> bool:
-    """Whether the server lists its models; raises `InputError` if it demands another key, since waiting would not help."""
-    try:
-        return _fetch_model_names(url, key) is not None
-    except urllib.error.HTTPError as error:
-        if error.code in (401, 403):
-            what = f"{url} wants another key than ${key}"
-            raise InputError(what, "key", "export the one that it was started with") from None
-        return False
-    except SILENT:
-        return False
 
 
 def _fetch_model_names(url: str, key: str | None) -> Sequence[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from tree_search import search_tree
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
@@ -16,16 +17,7 @@ from homerl.play.faults import UserError
 from homerl.play.situation import Observation, Reply, Utterance
 from homerl.play.trajectory import Outcome, trajectory_to_row
 from homerl.synth import mcts
-from homerl.synth.mcts import (
-    NodeRole,
-    Participants,
-    SearchConfig,
-    TreeNode,
-    backpropagate_reward,
-    search_forest,
-    search_tree,
-    walk_tree,
-)
+from homerl.synth.mcts import NodeRole, Participants, SearchConfig, TreeNode, backpropagate_reward, search_forest, walk_tree
 from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser
 
