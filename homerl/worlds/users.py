@@ -23,11 +23,11 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationError
 
@@ -43,9 +43,6 @@ from homerl.play.tool_call_parser import strip_thoughts_and_controls
 from homerl.play.words.user_manner import Manner, load_manner
 from homerl.worlds.contract import Persona
 from homerl.worlds.registry import world_of
-
-if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion
 
 JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant to be JSON
 STOP = "<stop>"
@@ -162,12 +159,6 @@ class SharedEndpoint:
             self.endpoint.plain.add(UTTERANCE)
         self.utterances, self.errors = 0, Counter[str]()
 
-    async def complete_utterance(self, messages: Sequence[Message], form: dict[str, Any], seed: int) -> ChatCompletion:
-        """The model's answer to `messages`, of the form of `utterance_schema`."""
-        said = self.settings
-        options = {"temperature": said.temperature, "max_tokens": said.max_tokens, "seed": seed, "extra_body": said.extra}
-        return await self.endpoint.chat_in_form(messages, form, **options)
-
 
 class LLMUser:
     """One person in one episode."""
@@ -204,12 +195,14 @@ class LLMUser:
         self, episode: Episode, persona: Persona, intents: Sequence[IntentProtocol]
     ) -> tuple[UserAnswer, Utterance]:
         """The first answer of at most two that can be parsed, and what the requests cost."""
-        spent = Utterance("", requests=0)
-        messages = build_user_prompt(episode, persona, intents, self.shared.settings, self.seed)
+        spent, said = Utterance("", requests=0), self.shared.settings
+        options = {"temperature": said.temperature, "max_tokens": said.max_tokens, "extra_body": said.extra}
+        messages = build_user_prompt(episode, persona, intents, said, self.seed)
         again = load_manner(episode.blueprint.language).again
         for attempt in range(2):
             seed = derive_seed(self.seed, episode.blueprint.id, episode.turn, attempt)  # the same in every process
-            answer = await self.shared.complete_utterance(messages, utterance_schema(intents), seed)
+            form = utterance_schema(intents)
+            answer = await self.shared.endpoint.chat_in_form(messages, form, **options, seed=seed)
             choice, (prompt, completion) = answer.choices[0], tokens_of(answer)
             spent = Utterance("", None, spent.tokens + completion, spent.prompt_tokens + prompt, attempt + 1)
             text = choice.message.content or ""
@@ -288,7 +281,13 @@ class UserFactory:
 
     def usage_metrics(self) -> dict[str, float]:
         """The usage as flat numbers named `user/...`, for a run's monitor."""
-        return {f"user/{key}": float(value) for key, value in _flatten_numbers(self.usage_totals())}
+        flat: dict[str, float] = {}
+        for key, value in self.usage_totals().items():  # a number, or numbers by reason
+            if isinstance(value, dict):
+                flat |= {f"user/{key}/{reason}": float(count) for reason, count in value.items()}
+            else:
+                flat[f"user/{key}"] = float(value)
+        return flat
 
 
 def make_llm_users(settings: UserSettings, urls: Sequence[str], model: str) -> UserFactory:
@@ -313,11 +312,3 @@ def open_user_factory(settings: UserSettings, log: Path = Path("user_server.log"
 
     with serve_endpoint(settings, log) as (urls, model):
         yield make_llm_users(settings, urls, model)
-
-
-def _flatten_numbers(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, float]]:
-    for key, value in data.items():
-        if isinstance(value, Mapping):
-            yield from _flatten_numbers(value, f"{above}{key}/")
-        else:
-            yield above + key, value

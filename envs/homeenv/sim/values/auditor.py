@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
-from homerl.envs.core.restricted_python import restricted_node_uses
+from homerl.envs.core.restricted_python import restricted_uses
 
 ODD = re.compile(
     r"""\\(?:[^\n\r\\'"abfnrtvx0-7]|[4-7][0-7]{2})"""  # an invalid escape sequence
@@ -102,6 +102,6 @@ def audit_code(code: str) -> list[ast.AST]:
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
             raise Refused("read_only", f"line {node.lineno}: '{node.attr}' cannot be assigned; call a service instead")
-    if uses := restricted_node_uses(nodes):
+    if uses := restricted_uses(nodes):
         raise Refused("restricted_code", f"{uses[0]} is not allowed in agent code")
     return nodes
