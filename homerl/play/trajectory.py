@@ -188,7 +188,7 @@ class Trajectory:
 
 FACTS = frozenset(fact.name for fact in fields(StepFacts))
 STORED_AS = {"side_effects_before": "strayed_before", "side_effects_after": "strayed_after"}  # older names, which files keep
-READ_AS = {stored: name for name, stored in STORED_AS.items()}
+READ_AS = {stored: name for name, stored in STORED_AS.items()}  # the same the other way round
 EDITED = "name a file that homerl wrote; this line may have been cut or edited"
 PLAIN_COLUMNS = ("progress", "clean", "agent", "user", "seed")  # of a row, as the trajectory has them
 JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")

@@ -1,16 +1,13 @@
 """MCTS-Flow: tree search over dialogues, verified by the environment (HomeFlow 3.3.2, Appendix C); and linear sampling.
 
-Invariants of the tree (`TreeNode`):
-- A node is a reusable prefix and never changes once it was entered.
-- A candidate takes effect only at its first visit.
-- Siblings differ in effect, because a child with the effect of another is merged into it.
-- A visited leaf is impassable, and so is a node whose children all are.
+A node of the tree (`TreeNode`) is a reusable prefix of a dialogue. A candidate takes effect only at its first visit, and a
+child with the effect of another is merged into it. A visited leaf is impassable, and so is a node whose children all are.
 
-Invariants of the search:
+Invariants:
 - The result is a pure function of blueprint, agent, users and configuration.
+- A node never changes once it was entered. Every simulated node is kept, unless another has the same effect.
 - Every returned trajectory meets all of Φ and is valid, but for one recovery at most (`SearchConfig.recoveries`), which
   guides no search.
-- Every simulated node is kept, unless another has the same effect.
 - A user that leaves its role counts against nobody: another user speaks in its place. If none is left, the prefix gets no
   continuation.
 """

@@ -33,9 +33,10 @@ MOST, DEEPEST = 3, 6  # parts of a list that are told, and levels that are looke
 SHORTEST_KEY = 8  # characters; one that is shorter protects nothing, and stands in words
 TELLING = ("message", "msg", "detail", "error", "errors", "reason", "title", "metadata", "raw")  # keys of words
 NAMING = ("code", "type", "status", "status_code", "error_type")  # keys of the kind of an error
-PAGE = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)", re.I)
+PAGE = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)", re.I)  # a page of HTML, such as a proxy's
 TITLE = re.compile(r"<title[^>]*>([^<]*)", re.I)
 UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")  # and white space
+# What may be a key: a value after a word such as `token`, a user in an address, or the form of some maker's keys
 SECRET = re.compile(
     r"""((?<![a-z])(?:key|token(?!\ (?:count|limit|length))|secret|password|authorization)["']?(?:\ \w+)?\s*[=:]\s*
         ["']?(?:bearer\s+)?|\bbearer\s+)
@@ -44,7 +45,7 @@ SECRET = re.compile(
     | \b(?:sk|pk|rk|hf|gsk|xai|ghp|nvapi)[-_][\w*-]{6,} | \bAIza[\w-]{20,} | \beyJ[\w-]{10,}\.[\w.-]+""",
     re.I | re.X,
 )
-STATUS = re.compile(r"(?<!\S)[45]\d\d(?!\S)", re.A)
+STATUS = re.compile(r"(?<!\S)[45]\d\d(?!\S)", re.A)  # a status among the names of an error
 STATUSES = {  # by what a server calls an error for which it names no status
     401: re.compile(r"authenti|unauthori|api.?key", re.I),
     402: re.compile(r"quota|billing|payment|insufficient", re.I),
@@ -120,8 +121,8 @@ def _error_names(said: Any, levels: int) -> Iterator[Any]:
 
 
 Kind = TypeVar("Kind")
-PASSING = (408, 409, 425, 429)
-BUSY = (429, 503)
+PASSING = (408, 409, 425, 429)  # statuses below 500 after which a retry may help
+BUSY = (429, 503)  # only time helps
 SPENT = re.compile(r"insufficient.?(quota|balance|credit|fund)|billing|payment|hard.?limit", re.I)  # codes of 429: no money
 REFUSING = (400, 413, 422)  # refuse this request; others refuse all requests: key, path, model name
 TOO_LONG = re.compile(  # the words or codes of servers for a dialogue that is longer than the model takes
@@ -131,6 +132,7 @@ TOO_LONG = re.compile(  # the words or codes of servers for a dialogue that is l
     | inputs`?\ (tokens\ \+|must\ have\ less) | reduce\ (the\ length\ of\ |the\ |your\ )(message|prompt|input)""",
     re.I | re.X,
 )
+# A server may leave out any of these, so they are read one by one.
 COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 SPOKEN = ("text", "output_text", "refusal")  # types of the parts of a content that are speech; thoughts are not
 

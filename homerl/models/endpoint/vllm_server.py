@@ -36,7 +36,7 @@ from homerl.models.endpoint.endpoint import read_api_key
 from homerl.models.endpoint.endpoint_settings import EndpointSettings, ServeSettings
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # hidden from vLLM
-POLL = 0.5
+POLL = 0.5  # seconds between two looks at a server
 LIMIT = 5.0  # seconds in which a server must list its models
 SILENT = (OSError, ValueError, KeyError, TypeError, HTTPException)  # errors that mean: no list of models (yet)
 TAIL = 15  # lines of the log that an error shows

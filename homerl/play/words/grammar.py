@@ -5,7 +5,7 @@ In a frame, in hassil's template language, `(one|other)` is a choice, `[this]` i
 one or both styles. The frames of a key are ordered by how usual they are: at temperature 1 the k-th frame has weight 1/k
 (Zipf's law), and at 0 only the first is drawn.
 
-Invariants of grammars:
+Invariants:
 - A draw is a pure function of its random generator.
 - A language is one or more YAML files, and no key occurs twice in them.
 - Of the frames of each key and style a quarter is in the pool `heldout` and the others are in the pool `train`, as a hash
@@ -13,8 +13,6 @@ Invariants of grammars:
 - A group of fewer than three frames is in both pools.
 - Words of a language are spaced in its sentences unless its frames are written in Chinese characters, and names of another
   script are set as its own words are.
-
-Invariants of sentences:
 - A hash of its words assigns each sentence to one split for ever, so no training sentence is ever evaluated on.
 - Writing changes letter case and the final mark only, never a word. `bare_sentence` undoes both, so a sentence and its
   written forms belong to the same split.
