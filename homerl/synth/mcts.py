@@ -18,7 +18,6 @@ import math
 import random
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import takewhile
 from typing import Any, Literal
 
@@ -34,13 +33,6 @@ from homerl.worlds.contract import TreeStats
 from homerl.worlds.registry import begin_episode
 
 Unvisited = Literal["first", "mean"]
-
-
-class NodeRole(Enum):
-    """Who acts next (r_v)."""
-
-    USER = "user"
-    AGENT = "agent"
 
 
 @dataclass
@@ -64,9 +56,9 @@ class TreeNode:
     forgiving: bool = False
 
     @property
-    def next_role(self) -> NodeRole:
-        """Whether the user or the agent acts next."""
-        return NodeRole.USER if waits_for_user(self.episode) else NodeRole.AGENT
+    def user_acts_next(self) -> bool:
+        """r_v: whether the user acts next, and not the agent."""
+        return waits_for_user(self.episode)
 
     async def apply_candidate(self) -> None:
         """Let the pending candidate take effect, on a fork of the parent's episode."""
@@ -247,7 +239,7 @@ async def _add_rollout(root: TreeNode, players: Participants, config: SearchConf
                     raise
                 fault = fault_from_error(error)
                 if isinstance(error, RequestRefused):  # by a server, usually for the dialogue's length
-                    boundary = Boundary.AGENT if node.next_role is NodeRole.AGENT else Boundary.USER
+                    boundary = Boundary.USER if node.user_acts_next else Boundary.AGENT
                     fault = Fault(boundary, f"outgrown: {fault.reason}")
                 node.episode.end_with_fault(fault)  # other dialogues of the tree stay
                 break
@@ -273,7 +265,7 @@ async def _add_rollout(root: TreeNode, players: Participants, config: SearchConf
 
 async def _ask_candidates(node: TreeNode, players: Participants, config: SearchConfig, stats: TreeStats) -> Sequence[Any]:
     """k_user utterances or k_agent messages (role-aware adaptive branching)."""
-    if node.next_role is NodeRole.AGENT:
+    if not node.user_acts_next:
         replies = await replies_from(players.agent, node.episode, config.k_agent)
         stats.calls += 1
         stats.sampled += len(replies)

@@ -172,15 +172,17 @@ class Endpoint:
         """Who speaks, as data tell it: of a model that is served by its path, the last name."""
         return f"llm:{Path(self.model).name if self.model.startswith(('/', '~')) else self.model}"
 
-    async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
+    async def chat(self, messages: Sequence[Message], told: Told | None = None, **options: Any) -> ChatCompletion:
         """A chat completion with at least one choice; `options` are further fields of the request.
 
+        The content is `told` as it comes, if the server streams. What breaks off after that is not tried again.
         Raises `RequestRefused` if the server refuses this request, `EndpointRejected` if it refuses every request (key,
         path or model name), and another `InfraError` if no try succeeded in time.
         """
         from openai.types.chat import ChatCompletion
 
-        return await self._request("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
+        listener = StreamListener(told) if told else None
+        return await self._request("/chat/completions", {"messages": list(messages)} | options, ChatCompletion, listener)
 
     async def chat_in_form(self, messages: Sequence[Message], form: Mapping[str, Any], **options: Any) -> ChatCompletion:
         """The same in the form of a JSON Schema (the field `response_format`), until a server has refused this schema."""
@@ -193,13 +195,6 @@ class Endpoint:
             answer = await self.chat(messages, **options)
             self.plain.add(name)  # it answers without the schema, so it refused the schema
             return answer
-
-    async def stream_chat(self, messages: Sequence[Message], told: Told, **options: Any) -> ChatCompletion:
-        """The same, whose content is `told` as it comes, if the server streams. What breaks off is not tried again."""
-        from openai.types.chat import ChatCompletion
-
-        body = {"messages": list(messages)} | options
-        return await self._request("/chat/completions", body, ChatCompletion, StreamListener(told))
 
     async def complete_tokens(self, prompt: Sequence[int], **options: Any) -> Completion:
         """A text completion of a prompt of token ids; it raises what `chat` raises."""
