@@ -35,10 +35,9 @@ from homerl.play.episode import Episode
 from homerl.play.loop import play
 from homerl.play.tool_call_parser import parse_reply
 from homerl.rewards.composite import step_rewards
-from homerl.train.credit.advantages import compute_returns_to_go
-from homerl.train.credit.step import compute_step_credit
+from homerl.train.credit.step import compute_returns_to_go, compute_step_credit
+from homerl.train.losses.clipped import Grpo
 from homerl.train.losses.contract import Totals
-from homerl.train.losses.grpo import LOSS
 from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing, only
@@ -147,7 +146,7 @@ def test_the_credit_and_the_weights_follow_from_the_rewards():
     rewards = [[1.0, 1.0], [0.0], [0.0, 0.0], [0.0, 0.0]]
     credit = [[round(value, 3) for value in row] for row in compute_step_credit(rewards)]
     expect(f"`{credit}`", f"`{compute_returns_to_go(rewards[0])}`")
-    expect(f"1 / (8 × 24) = {LOSS.weight(24, Totals(8, 178, 178, 1, 1024)):.6f}")
+    expect(f"1 / (8 × 24) = {Grpo().weight(24, Totals(8, 178, 178, 1, 1024)):.6f}")
 
 
 # A blueprint, and a tool call in it

@@ -24,6 +24,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parents[2]  # the folder of `envs` and `rewards`
 TOPS = ("envs", "rewards")
 OWN_OF_WORLDS = ("behaviour_rates", "contract", "paraphraser", "registry", "sources")  # no plug-ins, then and now
+OLD_LOSSES = ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "gspo")
 # The longest that fits counts; what follows it is kept.
 NEW_NAMES = {
     "envs": "homerl.envs",
@@ -53,11 +54,15 @@ NEW_NAMES = {
     "homerl.terminal.console": "homerl.host.terminal",
     "homerl.terminal.endings": "homerl.host.exit_codes",
     "homerl.terminal.progress": "homerl.host.progress_bar",
+    "homerl.train.credit.common": "homerl.train.credit.step",
+    **{f"homerl.train.losses.{name}": "homerl.train.losses.clipped" for name in OLD_LOSSES},
+    **{f"homerl.train.{name}": "homerl.train.watch.phase_deadlines" for name in ("phases", "watchdog")},
     "homerl.users": "homerl.worlds.users",
     "homerl.worlds.home_visits": "homerl.worlds.contract",
     "homerl.worlds.visits": "homerl.worlds.contract",
     "homerl.worlds": "homerl.envs",  # a world of a folder of one's own
     "homerl.worlds.homeenv.blueprints": "homerl.envs.homeenv.tasks",
+    "homerl.worlds.homeenv.blueprints.intents.draft": "homerl.envs.homeenv.tasks.intents",
     "homerl.worlds.homeenv.language": "homerl.envs.homeenv.language",
 }
 
@@ -66,10 +71,16 @@ NEW_NAMES = {
 NEW_MEMBERS = {
     ("homerl.language.splits", "of_split"): "draw_of_split",
     ("homerl.play.candidates", "candidates"): "draw_candidates",
+    ("homerl.train.credit.common", "normalised"): "normalise_values",
+    ("homerl.train.credit.common", "returns_to_go"): "compute_returns_to_go",
+    ("homerl.train.phases", "Phases"): "PhaseTimer",
+    ("homerl.train.watchdog", "Stalled"): "RunStalled",
     ("homerl.play.chat_messages", "Observation"): "homerl.play.situation.Observation",
     ("homerl.play.chat_messages", "SpokenWords"): "homerl.play.spoken_words.SpokenWords",
     ("homerl.play.chat_messages", "spoken_words_of"): "homerl.play.spoken_words.spoken_words_of",
     ("homerl.play.user_behaviours", "Behaviours"): "homerl.models.endpoint.endpoint_settings.Behaviours",
+    ("homerl.worlds.homeenv.blueprints.intents.draft", "control"): "draft_of_actions",
+    ("homerl.worlds.homeenv.language.meaning", "Sayer"): "homerl.envs.homeenv.language.speaker.Speaker",
     ("envs.personalhome.shown", "shown"): "household_shown",
     ("envs.simuhome.evaluate", "evaluate"): "evaluate_episode",
 }

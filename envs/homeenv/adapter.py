@@ -6,7 +6,7 @@ Invariant: importing this module loads nothing heavy; each part is imported on f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from homerl.envs.core.plugins import late
@@ -26,18 +26,7 @@ class HomeEnvWorld(WorldAdapter):
     recipe = late("homerl.envs.homeenv.tasks.author", "BlueprintRecipe")
     make_blueprint = late("homerl.envs.homeenv.tasks.author", "make_home_blueprint")
     begin = late("homerl.envs.homeenv.tasks.situation", "HomeSituation.from_blueprint")
-
-    @property
-    def tell(self) -> Callable[..., Any]:
-        """Tells wishes other than at once, see `tasks.behaviours`."""
-        from homerl.envs.homeenv.tasks.behaviours import apply_home_behaviours
-        from homerl.play.words.grammar import Voice
-
-        def tell(blueprint: Any, behaviours: Any, recipe: Any) -> Any:
-            voice = getattr(recipe, "user_voice", None) or Voice(blueprint.language)
-            return apply_home_behaviours(blueprint, behaviours, voice)
-
-        return tell
+    tell = late("homerl.envs.homeenv.tasks.drawn_behaviours", "draw_courses_of_wishes")
 
     def language_of(self, recipe: Mapping[str, Any]) -> str:
         """The language of the recipe's homes."""
@@ -68,7 +57,7 @@ class HomeEnvWorld(WorldAdapter):
 
         return Expert(seed, config.mistakes, config.styles, config.minimal, config.slips)
 
-    baselines = late("homerl.envs.homeenv.agents.named_agents", "BASELINES")
+    baselines = late("homerl.envs.homeenv.agents", "BASELINES")
 
     @property
     def visits(self) -> Visits:

@@ -29,12 +29,11 @@ from homerl.models.policy.chat_template import build_chat_template
 from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory, trajectory_to_row
 from homerl.train.memory_estimate import estimate_training_memory
-from homerl.train.model_settings import make_lora_config
-from homerl.train.model_sizes import DecoderSizes, estimate_decoder_sizes
+from homerl.train.model_settings import DecoderSizes, estimate_decoder_sizes, make_lora_config
 from homerl.train.packing.attention import attend_by_segment, use_packed_attention
-from homerl.train.packing.micro_batches import TokenBudget, merge_sequences, split_into_passes
-from homerl.train.packing.packed_rows import TokenSequence, pack_row
-from homerl.train.packing.packed_updates import STEP
+from homerl.train.packing.packed_updates import TokenSequence, pack_row, split_into_passes
+from homerl.train.packing.pass_budget import STEP, TokenBudget
+from homerl.train.packing.prefix_tree import merge_sequences
 from homerl.train.tiny_model import TinyConfig, make_tokenizer
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of

@@ -14,8 +14,8 @@ from itertools import takewhile
 from typing import Any
 
 from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.noun_phrases import aliases_of
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.language.meaning import aliases_of
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call, Intent

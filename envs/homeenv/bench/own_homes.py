@@ -17,9 +17,8 @@ from typing import cast, get_args
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.bench.instances import HomeInstance, Size, first_flaw, instance_recipe
-from homerl.envs.homeenv.language.known_languages import require_complete_language
-from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.maker.redraw_own_home import home_files
+from homerl.envs.homeenv.language import require_complete_language
+from homerl.envs.homeenv.maker.make import HomeRecipe, home_files, make_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS, ToolsetName
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author_candidate
 from homerl.envs.homeenv.tasks.blueprint import PromptName

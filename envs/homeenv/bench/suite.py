@@ -21,7 +21,7 @@ from typing import Any
 
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.bench.instances import HomeInstance, Size, first_flaw, instance_recipe
-from homerl.envs.homeenv.language.known_languages import require_complete_language
+from homerl.envs.homeenv.language import require_complete_language
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolsets import ToolsetName

@@ -16,9 +16,8 @@ import random
 import re
 from typing import Any
 
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.meaning import Meaning, spoken_step
-from homerl.envs.homeenv.language.noun_phrases import spoken_name_of
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.language.meaning import Meaning, spoken_name_of, spoken_step
 from homerl.envs.homeenv.language.speaker import Speaker, Wording
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room

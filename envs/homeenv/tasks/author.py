@@ -22,7 +22,7 @@ from pydantic import Field, field_validator, model_validator
 
 from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import LateShare, Model
-from homerl.envs.homeenv.language.known_languages import language_path, require_complete_language
+from homerl.envs.homeenv.language import language_path, require_complete_language
 from homerl.envs.homeenv.language.meaning import Meaning
 from homerl.envs.homeenv.language.speaker import Speaker, Wording
 from homerl.envs.homeenv.language.utterances import write_utterance

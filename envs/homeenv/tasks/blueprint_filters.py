@@ -18,9 +18,8 @@ from homerl.envs.homeenv.sim.sandbox import run_code
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.actions import home_after_calls
-from homerl.envs.homeenv.tasks.automation_goals import find_automation_flaw
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
-from homerl.envs.homeenv.tasks.goals import HeardReplies, compile_goals, compile_keeps
+from homerl.envs.homeenv.tasks.goals import HeardReplies, compile_goals, compile_keeps, find_automation_flaw
 
 Verdict = str | None  # the reason for dropping the blueprint, or None
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.language.speaker import number_in_words
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json

@@ -14,16 +14,15 @@ from typing import Any, ClassVar, cast
 
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action
-from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.home_world import HomeWorld, name_state_changes
 from homerl.envs.homeenv.sim.plan.conditions import Condition
 from homerl.envs.homeenv.sim.toolset import ToolsetWriter
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.tasks.automation_goals import rules_serving_wish
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, added_by_courses, turns_needed
-from homerl.envs.homeenv.tasks.goals import Goal, HeardReplies, compile_goals, compile_keeps
+from homerl.envs.homeenv.tasks.goals import Goal, HeardReplies, compile_goals, compile_keeps, rules_serving_wish
 from homerl.envs.homeenv.tasks.prompts import device_label, episode_system_prompt
 from homerl.play.episode import Episode
 from homerl.play.situation import AddedLimits, Course, Reply, Situation
@@ -51,7 +50,7 @@ class HomeSituation(Situation):
     def from_blueprint(cls, blueprint: Blueprint) -> HomeSituation:
         """The situation at the start of a blueprint."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
-        return _situation(blueprint, HomeWorld(home, blueprint.all_conditions, blueprint.toolset), home)
+        return _situation(blueprint, HomeWorld(home, toolset=blueprint.toolset), home)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _situation, (self.blueprint, self.world, self.start, self.heard)

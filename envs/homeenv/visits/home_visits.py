@@ -18,7 +18,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from homerl.envs.core.documents import Document, InputError, validate_document
-from homerl.envs.homeenv.agents.named_agents import BASELINES
+from homerl.envs.homeenv.agents import BASELINES
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.pages.device_summary import STATES, value_with_unit
 from homerl.envs.homeenv.pages.home_page import HomeView

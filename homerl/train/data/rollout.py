@@ -195,7 +195,7 @@ class RolloutPlayer:
             turns = EpisodeTimer(self.waiting)
             engine, prefix_steps = TimedEngine(self.engine, turns), len(opening.steps)
             agent = PolicyAgent(engine, self.tokenizer, self.max_tokens, prefix_steps, thoughts=self.thoughts)
-            user = TimedUser(self.make_user(seed + attempt), turns)
+            user = TimedUser(self.make_user(seed + attempt), turns)  # the same one might fail in the same way
             trajectory = await play(opening.fork(), agent, user, seed)
             turns.count_own_work()
             if trajectory.outcome.is_counted:

@@ -19,7 +19,7 @@ from homerl.bench.scores import build_result_row, score_results
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, text_message, tool_call
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint

@@ -16,7 +16,7 @@ from homerl.rewards.composite import RewardWeights
 from homerl.train.data.rollout import Rollout, RolloutPlayer
 from homerl.train.data.rollout_batches import episode_metrics, summarise_rollout
 from homerl.train.update.objective import collect_sampled_tokens
-from homerl.train.watch.transcripts import format_transcript
+from homerl.train.watch.metrics_log import format_transcript
 from homerl.worlds.users import ScriptedUser
 
 SAID = "<think>\nIs 灯 the lamp? Maybe é.\n</think>\n\n"

@@ -106,7 +106,7 @@ RATES = st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1), min_size=1)
 @given(rates=RATES, temperature=st.floats(0.1, 100), part=st.sampled_from("abcd"))
 def test_chances_are_probabilities_and_the_part_with_most_signal_is_always_played(rates, temperature, part):
     balance = MixtureBalance(lambda seed: "abcd"[seed % 4], temperature)
-    balance.restore_rates(rates)
+    balance.rates = dict(rates)
     chances = {"abcd"[seed]: balance.play_probability(seed) for seed in range(4)}
     signal = {name: max(LEAST, 4 * rate * (1 - rate)) for name, rate in rates.items()}
     assert all(0 <= chance <= 1 for chance in chances.values())

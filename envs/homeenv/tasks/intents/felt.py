@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents import adjust
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, adjust
 from homerl.envs.homeenv.tasks.intents.adjust import FELT, AdjustmentRequest, find_dials
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
 
 GROUPS = ("light", "sound", "warmth")
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from homerl.envs.homeenv.language.meaning import SpokenCommand
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.meaning import SpokenCommand, Target
+from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import (
@@ -26,18 +26,14 @@ from homerl.envs.homeenv.tasks.actions import (
     propose_action,
 )
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.device_traits import device_kind
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, PastTurn, Propose, control
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, PastTurn, Propose, draft_of_actions
+from homerl.envs.homeenv.tasks.intents.device_choice import device_kind
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     DEPENDENT,
     SEVERAL,
     PhrasedRequest,
-    act_text,
     actions_on_same_part,
-    device_text,
     draft_undo_and_act,
-    frame_meaning,
-    frame_text,
     past_actions,
     past_request,
     plan_undo,
@@ -74,9 +70,8 @@ def _recall_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         between = _draw_other_action(home, action, rng, ask)
         if action.value is None or isinstance(action.value, bool) or between is None:
             continue
-        target = device_text(action.device, action.part_name)
-        told = frame_meaning("memory.later", text=act_text(action.act()))
-        meaning = frame_meaning("memory.as_told", target=target)
+        told = frame_meaning("memory.later", text=action.act())
+        meaning = frame_meaning("memory.as_told", target=action.target)
         return _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
     return None
 
@@ -86,8 +81,8 @@ def _recall_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for action in past_actions(home, rng, ask):
         between = _draw_other_action(home, action, rng, ask)
         if between is not None:
-            told = frame_meaning("memory.choice", target=device_text(action.device, action.part_name))
-            meaning = PhrasedRequest(action.act(), frame_text("memory.chosen"), "multi_turn.now")
+            told = frame_meaning("memory.choice", target=action.target)
+            meaning = PhrasedRequest(action.act(), frame_meaning("memory.chosen"), "multi_turn.now")
             return _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
     return None
 
@@ -101,9 +96,8 @@ def _repeat_first_setting(home: Home, rng: random.Random, ask: Ask) -> Draft | N
             continue
         later = home_after_calls(now, second.plan)
         for action in repeat_on_others(later, first, rng, ask):
-            target, other = (device_text(one.device, one.part_name) for one in (action, first))
             past = (past_request(first), past_request(second))
-            meaning = frame_meaning("memory.as_first", target=target, other=other)
+            meaning = frame_meaning("memory.as_first", target=action.target, other=first.target)
             return _draft_recall(action, meaning, (*first.plan, *second.plan), past)
     return None
 
@@ -118,8 +112,8 @@ def _undo_earlier(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         action = _draw_other_action(now, first, rng, ask, besides=(between.device.did,)) if undo else None
         if undo is None or action is None:
             continue
-        slots = {"wrong": device_text(first.device, first.part_name), "text": act_text(action.act())}
-        draft = draft_undo_and_act(undo, first, action, frame_meaning("multi_turn.instead", **slots), (between,))
+        meaning = frame_meaning("multi_turn.instead", wrong=first.target, text=action.act())
+        draft = draft_undo_and_act(undo, first, action, meaning, (between,))
         return replace(draft, subcategory="short_term")
     return None
 
@@ -138,7 +132,7 @@ def _draw_other_action(
 
 
 def _draft_recall(action: DeviceAction, meaning: Any, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
-    draft = control("short_term", (action,), DEPENDENT, meaning)
+    draft = draft_of_actions("short_term", (action,), DEPENDENT, meaning)
     return replace(draft, plainly=SpokenCommand((action.act(),)), before=before, past=past)
 
 
@@ -199,7 +193,7 @@ def _recall_for_occasion(home: Home, rng: random.Random, ask: Ask) -> Draft | No
         if not meant:
             continue
         others = _draw_distractors(home, rng, meant)
-        usual = frame_meaning("memory.usual", doing=frame_text(f"memory.cue.{cue}.doing"))
+        usual = frame_meaning("memory.usual", doing=frame_meaning(f"memory.cue.{cue}.doing"))
         meaning = frame_meaning(f"memory.cue.{cue}.say") if rng.random() < 0.6 else usual
         if others:
             return _draft_preferences(home, meant, others, meaning, rng)
@@ -216,7 +210,7 @@ def _recall_for_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None
         others = [fact for fact in _draw_distractors(home, rng, meant) if fact.preference.device != device]
         if len(others) >= FACTS[0] - 1:
             return _draft_preferences(
-                home, meant, others, frame_meaning("memory.how_i_like", target=device_text(device)), rng
+                home, meant, others, frame_meaning("memory.how_i_like", target=Target.of_device(device)), rng
             )
     return None
 

@@ -10,36 +10,36 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from homerl.envs.homeenv.language.meaning import Meaning, SpokenCommand
+from homerl.envs.homeenv.language.meaning import (
+    Meaning,
+    SpokenCommand,
+    SpokenName,
+    SpokenValue,
+    Target,
+    refuse_shared_device,
+)
+from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, home_after_calls, make_action, propose_action
-from homerl.envs.homeenv.tasks.device_traits import device_kind, members_of_kind
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, draft_of_actions
+from homerl.envs.homeenv.tasks.intents.device_choice import device_kind, members_of_kind
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     DEPENDENT,
     IT,
     SEVERAL,
     PhrasedRequest,
-    act_text,
-    action_value_text,
     actions_on_same_part,
-    device_text,
     draft_follow_up,
     draft_undo_and_act,
-    frame_meaning,
-    frame_text,
-    name_text,
     past_actions,
     past_request,
     plan_undo,
     repeat_action,
     repeat_on_others,
-    room_text,
-    that_text,
-    there_text,
 )
 
 Follow = Draft | None
@@ -77,7 +77,7 @@ def _after_a_past(subcategory: str, *ways: Callable[..., Follow], first_only: bo
 
 def _draft_request(action: DeviceAction, meaning: Meaning) -> Draft:
     """A draft in words that need the past; when asked, the user names everything."""
-    return replace(control("", (action,), DEPENDENT, meaning), plainly=SpokenCommand((action.act(),)))
+    return replace(draft_of_actions("", (action,), DEPENDENT, meaning), plainly=SpokenCommand((action.act(),)))
 
 
 def _free_devices(home: Home, past: DeviceAction, ask: Ask, rng: random.Random) -> list[Device]:
@@ -103,7 +103,7 @@ def _repeat_in_room(home: Home, now: Home, past: DeviceAction, rng: random.Rando
         if room == past.device.room or len(there) != 1 or there[0][0].did in ask.taken:
             continue
         if _are_same_kind(past, *there[0]) and (action := repeat_action(now, past, *there[0])):
-            meaning = frame_meaning("multi_turn.same_room", room=room_text(room))
+            meaning = frame_meaning("multi_turn.same_room", room=room)
             return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
     return None
 
@@ -111,7 +111,7 @@ def _repeat_in_room(home: Home, now: Home, past: DeviceAction, rng: random.Rando
 def _repeat_on_device(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "The same for the study lamp"."""
     for action in repeat_on_others(now, past, rng, ask):
-        meaning = frame_meaning("multi_turn.same_device", target=device_text(action.device, action.part_name))
+        meaning = frame_meaning("multi_turn.same_device", target=action.target)
         return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
     return None
 
@@ -124,7 +124,7 @@ def _set_further(home: Home, now: Home, past: DeviceAction, rng: random.Random, 
             continue
         if done.holds_in(home_after_calls(now, action.plan)):
             frame = "multi_turn.further_switch" if isinstance(action.value, bool) else "multi_turn.further"
-            name, value = name_text(action.service.removeprefix("set_")), action_value_text(action)
+            name, value = SpokenName(action.service.removeprefix("set_")), action.spoken_value
             meaning = frame_meaning(frame, name=name, value=value)
             return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
     return None
@@ -154,7 +154,7 @@ def _more_or_less(home: Home, now: Home, past: DeviceAction, rng: random.Random,
         return None
     frame = f"multi_turn.more.{name}.{'up' if up else 'down'}"
     if name in EXACT and rng.random() < 0.5:
-        meaning = frame_meaning(frame.replace("more", "by"), value=lambda speaker: speaker.value(step, past.value_type))
+        meaning = frame_meaning(frame.replace("more", "by"), value=SpokenValue(step, past.value_type))
         return _with_past(past, _draft_request(action, meaning))
     # Any value beyond the earlier one counts, up to twice the step of the plan.
     slot = f'device("{action.device.did}").{action.path.replace("set_", "")}'
@@ -175,7 +175,7 @@ def _shift_elsewhere(home: Home, now: Home, past: DeviceAction, rng: random.Rand
     for action in actions(now, rng, _free_devices(now, past, ask, rng)):
         other = (action.service, action.value) != (past.service, past.value)
         if other and device_kind(action.device, action.part_name) != device_kind(past.device, past.part_name):
-            meaning = frame_meaning("multi_turn.shift", text=act_text(action.act()))
+            meaning = frame_meaning("multi_turn.shift", text=action.act())
             return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
     return None
 
@@ -190,7 +190,7 @@ def _shift_nearby(home: Home, now: Home, past: DeviceAction, rng: random.Random,
     near = same or [action for action in others if action.device.room == past.device.room]
     if not near:
         return None
-    meaning = frame_meaning("multi_turn.shift", text=act_text(near[0].act()))
+    meaning = frame_meaning("multi_turn.shift", text=near[0].act())
     return draft_follow_up(ask, rng, home, (past,), _draft_request(near[0], meaning))
 
 
@@ -201,7 +201,8 @@ def _refer_by_pronoun(home: Home, now: Home, past: DeviceAction, rng: random.Ran
     """ "Turn it off again", "set that one to 40"."""
     for action in actions_on_same_part(now, past, rng):
         back = action.value is None and past.value is None
-        words, frame = rng.choice((IT, that_text(past.device))), "multi_turn.again" if back else "multi_turn.now"
+        that = frame_meaning("multi_turn.that", device=lambda speaker: speaker.say_thing_name(past.device))
+        words, frame = rng.choice((IT, that)), "multi_turn.again" if back else "multi_turn.now"
         return draft_follow_up(ask, rng, home, (past,), _draft_request(action, PhrasedRequest(action.act(), words, frame)))
     return None
 
@@ -220,7 +221,7 @@ def _refer_to_other(home: Home, now: Home, past: DeviceAction, rng: random.Rando
         return None
     action = rng.choice(options[:2])
     frame = "multi_turn.too" if action == again else "multi_turn.now"
-    meaning = PhrasedRequest(action.act(), frame_text("multi_turn.other"), frame)
+    meaning = PhrasedRequest(action.act(), frame_meaning("multi_turn.other"), frame)
     return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
 
 
@@ -230,9 +231,16 @@ def _refer_to_place(home: Home, now: Home, past: DeviceAction, rng: random.Rando
     for action in actions(now, rng, here):
         if len({path.rpartition(".")[0] for path in action.device.spec.service_index}) > 1:
             continue
-        meaning = PhrasedRequest(action.act(), there_text(action.device), "multi_turn.now")
+        there = frame_meaning("multi_turn.there", device=partial(_say_unshared_name, action.device))
+        meaning = PhrasedRequest(action.act(), there, "multi_turn.now")
         return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
     return None
+
+
+def _say_unshared_name(device: Device, speaker: Speaker) -> str:
+    """The name alone. Raises `UnclearSentence` if another device of the room has it."""
+    refuse_shared_device(device, speaker.home)
+    return speaker.say_thing_name(device)
 
 
 def _refer_by_order(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
@@ -241,7 +249,7 @@ def _refer_by_order(home: Home, now: Home, past: DeviceAction, rng: random.Rando
         later = home_after_calls(now, second.plan)
         word, meant = rng.choice((("multi_turn.first", past), ("multi_turn.last", second)))
         for action in actions_on_same_part(later, meant, rng):
-            meaning = PhrasedRequest(action.act(), frame_text(word), "multi_turn.now")
+            meaning = PhrasedRequest(action.act(), frame_meaning(word), "multi_turn.now")
             return draft_follow_up(ask, rng, home, (past, second), _draft_request(action, meaning))
     return None
 
@@ -256,7 +264,7 @@ def _correct_value(home: Home, now: Home, past: DeviceAction, rng: random.Random
     for _ in range(4):
         action = propose_action(now, past.device, past.path, rng)
         if action is not None and action.value != past.value:
-            slots = {"value": action_value_text(action), "wrong": action_value_text(past)}
+            slots = {"value": action.spoken_value, "wrong": past.spoken_value}
             return _with_past(past, _draft_request(action, frame_meaning("multi_turn.make_it", **slots)))
     return None
 
@@ -276,7 +284,7 @@ def _correct_room(home: Home, now: Home, past: DeviceAction, rng: random.Random,
         alone = len(members_of_kind(now, kind, device.room)) == 1 and device.room != past.device.room
         free = alone and device.did not in ask.taken and _are_same_kind(past, device, part)
         if free and (action := repeat_action(now, past, device, part)):
-            slots = {"right": room_text(device.room), "wrong": room_text(past.device.room)}
+            slots = {"right": device.room, "wrong": past.device.room}
             return _do_instead(home, now, past, action, frame_meaning("multi_turn.not_room", **slots))
     return None
 
@@ -284,16 +292,16 @@ def _correct_room(home: Home, now: Home, past: DeviceAction, rng: random.Random,
 def _correct_device(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "No, I meant the study lamp"."""
     for action in repeat_on_others(now, past, rng, ask):
-        right, wrong = (device_text(one.device, one.part_name) for one in (action, past))
-        return _do_instead(home, now, past, action, frame_meaning("multi_turn.not_device", right=right, wrong=wrong))
+        meaning = frame_meaning("multi_turn.not_device", right=action.target, wrong=past.target)
+        return _do_instead(home, now, past, action, meaning)
     return None
 
 
 def _correct_thing(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Leave the fan as it was, turn on the lamp instead"."""
     for action in actions(now, rng, _free_devices(now, past, ask, rng)):
-        slots = {"wrong": device_text(past.device, past.part_name), "text": act_text(action.act())}
-        return _do_instead(home, now, past, action, frame_meaning("multi_turn.instead", **slots))
+        meaning = frame_meaning("multi_turn.instead", wrong=past.target, text=action.act())
+        return _do_instead(home, now, past, action, meaning)
     return None
 
 
@@ -310,7 +318,7 @@ def _undo_past(home: Home, now: Home, past: DeviceAction, rng: random.Random, as
     """ "Put it back as it was", where the assistant has told the earlier state."""
     if (undo := plan_undo(home, now, past.device)) is None:
         return None
-    named = frame_meaning("multi_turn.back_named", target=device_text(past.device))
+    named = frame_meaning("multi_turn.back_named", target=Target.of_device(past.device))
     meaning = rng.choice((frame_meaning("multi_turn.back"), named))
     draft = Draft("", meaning, DEPENDENT, (undo.condition,), (past.device.did,), undo.calls, SpokenCommand(undo.undo_acts))
     return replace(draft, before=past.plan, past=(past_request(past, undo.told),))
@@ -342,7 +350,7 @@ def _undo_one_of_two(home: Home, now: Home, past: DeviceAction, rng: random.Rand
         if len(undos) < 2:
             continue
         meant = rng.choice((undos[:1], undos[1:], undos))
-        named = frame_meaning("multi_turn.back_named", target=device_text(meant[0].device))
+        named = frame_meaning("multi_turn.back_named", target=Target.of_device(meant[0].device))
         return Draft(
             "",
             named if len(meant) == 1 else frame_meaning("multi_turn.back_both"),

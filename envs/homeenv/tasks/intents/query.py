@@ -1,7 +1,8 @@
 """Questions about the home, TC7: `status` (the state of things) and `quantity` (counts, extremes, averages).
 
 Invariants: the answer is computed from the home and unambiguous; nothing may change; `reads` are the attributes that
-one must look up. Whether the brightness of a lamp that is off counts, which people see in two ways, decides no answer.
+one must look up. Whether the brightness of a lamp that is off counts, which people see in two ways, decides no answer: lamps
+that are compared are lit, if need be by calls before the episode.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from homerl.envs.homeenv.language.meaning import Meaning
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.meaning import Meaning, SpokenName, SpokenValue, Target
+from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.times_and_states import WHOLE, AttributeState, AttributeStates, join_clauses
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE, ValueType, value_means_word
-from homerl.envs.homeenv.tasks.device_traits import (
+from homerl.envs.homeenv.tasks.actions import call_for_path, home_after_calls
+from homerl.envs.homeenv.tasks.blueprint import Call
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.device_choice import (
     LEVELS,
     OFF,
     ON,
@@ -30,29 +35,15 @@ from homerl.envs.homeenv.tasks.device_traits import (
     above_trait,
     match_devices,
     possible_members,
-)
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
-    device_text,
-    frame_meaning,
-    frame_text,
-    literal_text,
-    name_text,
-    place_text,
-    room_text,
+    room_thermometers,
 )
 from homerl.envs.homeenv.tasks.intents.questions import (
     DeviceList,
-    is_part_off,
     make_question_draft,
     names_answer,
     number_answer,
     phrases_not_in_text,
-    propose_average,
-    propose_how_warm,
-    propose_most,
-    propose_warmer_room,
-    propose_warmest_room,
+    place_meaning,
     statement_reply,
     ways_of_option,
     ways_of_trait,
@@ -77,7 +68,9 @@ def _ask_trait(home: Home, rng: random.Random) -> Draft | None:
         here, there = ways_of_trait(trait.name), ways_of_trait(OPPOSITES.get(trait.name, f"not_{trait.name}"))
         same, other = (here, there) if holds else (there, here)
         answer = Answer(type="boolean", value=holds, accepted=(same,) if same else (), distractors=other)
-        meaning = frame_meaning("query.is", target=device_text(device, part), trait=frame_text(f"query.trait.{trait.name}"))
+        meaning = frame_meaning(
+            "query.is", target=Target.of_device(device, part), trait=frame_meaning(f"query.trait.{trait.name}")
+        )
         reply = yes_no_reply(holds, _state_meaning(home, device, path))
         return make_question_draft(meaning, answer, ((device.did, path),), reply)
     return None
@@ -105,8 +98,8 @@ def _ask_both(home: Home, rng: random.Random) -> Draft | None:
         pair = ((device, part), others[0][:2])
         reads = tuple((one.did, trait.attribute_path(one, of) or "") for one, of in pair)
         both = all(trait.is_met_by(home.read_value(*read)) for read in reads)
-        slots = {"first": device_text(*pair[0]), "second": device_text(*pair[1])}
-        meaning = frame_meaning("query.both", trait=frame_text(f"query.trait.{trait.name}"), **slots)
+        slots = {"first": Target.of_device(*pair[0]), "second": Target.of_device(*pair[1])}
+        meaning = frame_meaning("query.both", trait=frame_meaning(f"query.trait.{trait.name}"), **slots)
         states = tuple(AttributeState.read_from_home(home, one, path) for (one, _), (_, path) in zip(pair, reads))
         reply = yes_no_reply(both, AttributeStates(states))
         return make_question_draft(meaning, Answer(type="boolean", value=both), reads, reply)
@@ -160,7 +153,7 @@ def _draft_attribute(frame: str, home: Home, device: Device, path: str, answer: 
     """The draft of a question for the value of an attribute."""
     part, _, attribute = path.rpartition(".")
     frame = f"{frame}.state" if attribute in WHOLE else frame
-    meaning = frame_meaning(frame, name=name_text(attribute), target=device_text(device, part))
+    meaning = frame_meaning(frame, name=SpokenName(attribute), target=Target.of_device(device, part))
     return make_question_draft(meaning, answer, ((device.did, path),), statement_reply(_state_meaning(home, device, path)))
 
 
@@ -177,8 +170,8 @@ def _ask_where(home: Home, rng: random.Random) -> Draft | None:
         if alone and not shared:
             others = tuple(name for name in rooms if name != device.room.name)
             answer = Answer(type="text", value=device.room.name, accepted=((device.room.name,),), distractors=others)
-            reply = frame_meaning("query.reply.where", room=room_text(device.room))
-            return make_question_draft(frame_meaning("query.where", device=literal_text(device.name)), answer, (), reply)
+            reply = frame_meaning("query.reply.where", room=device.room)
+            return make_question_draft(frame_meaning("query.where", device=device.name), answer, (), reply)
     return None
 
 
@@ -200,7 +193,7 @@ def _ask_sensor(home: Home, rng: random.Random) -> Draft | None:
         for name, value in SENSES.items():
             if name in device.spec.attribute_index and (now := home.read_value(device.did, name)) is not None:
                 holds = now == value
-                meaning = frame_meaning(f"query.sense.{name}", target=device_text(device))
+                meaning = frame_meaning(f"query.sense.{name}", target=Target.of_device(device))
                 answer = Answer(type="boolean", value=holds)
                 return make_question_draft(meaning, answer, ((device.did, name),), yes_no_reply(holds))
     return None
@@ -243,9 +236,9 @@ def _decided_by_unlit(home: Home, matches: DeviceMatches) -> bool:
 def _meaning_of_matches(matches: DeviceMatches, frame: str) -> Meaning:
     return frame_meaning(
         frame,
-        many=frame_text(f"query.kind.{matches.kind}.many"),
+        many=frame_meaning(f"query.kind.{matches.kind}.many"),
         traits=partial(_say_traits, matches),
-        place=place_text(matches.room, "query.place.home"),
+        place=place_meaning(matches.room, "query.place.home"),
     )
 
 
@@ -297,7 +290,7 @@ def _count_kind(home: Home, rng: random.Random) -> Draft | None:
         devices = [device for device in possible_members(home, kind) if room in (None, device.room)]
         strict = match_devices(home, kind, (), room)
         if strict is not None and len(strict.met) == len(devices) and (len(devices) > 1 or perhaps_none):
-            slots = {"many": frame_text(f"query.kind.{kind}.many"), "place": place_text(room, "query.place.home")}
+            slots = {"many": frame_meaning(f"query.kind.{kind}.many"), "place": place_meaning(room, "query.place.home")}
             return _draft_count(home, frame_meaning("query.count_all", **slots), (), devices)
     return None
 
@@ -308,19 +301,148 @@ def _count_rooms(home: Home, rng: random.Random) -> Draft | None:
     for matches in _draw_matches(home, rng):
         if matches.room is None and len(matches.traits) == 1 and (matches.met or perhaps_none):
             rooms = tuple(dict.fromkeys(device.room for device in matches.met))
-            a, traits = frame_text(f"query.kind.{matches.kind}.a"), partial(_say_traits, matches)
+            a, traits = frame_meaning(f"query.kind.{matches.kind}.a"), partial(_say_traits, matches)
             answer = number_answer(len(rooms), "count", names=home.plan.devices)
             reply = frame_meaning("query.reply.none")
             if rooms:
-                reply = frame_meaning(
-                    "query.reply.count", count=literal_text(str(len(rooms))), names=partial(_say_rooms, rooms)
-                )
+                reply = frame_meaning("query.reply.count", count=str(len(rooms)), names=partial(_say_rooms, rooms))
             return make_question_draft(frame_meaning("query.rooms", a=a, traits=traits), answer, matches.reads, reply)
     return None
 
 
 def _say_rooms(rooms: Sequence[Room], speaker: Speaker) -> str:
     return join_clauses(speaker, [speaker.room(room) for room in rooms])
+
+
+# numbers that are compared
+
+
+APART = 0.3  # degrees Celsius: rooms with a smaller difference are not compared
+
+
+def propose_how_warm(home: Home, rng: random.Random) -> Draft | None:
+    """ "How warm is it in the study?" """
+    quantity, unit = rng.choice((("temperature", "celsius"), ("humidity", "percentage")))
+    known = room_thermometers(home, quantity)
+    if not known:
+        return None
+    room = rng.choice(list(known))
+    value, sensor = home.read_value(*known[room]), home.plan.devices_by_did[known[room][0]]
+    kind = sensor.spec.attribute_index[known[room][1]][1]
+    reply = frame_meaning(f"query.reply.{quantity}", room=room, value=SpokenValue(value, kind))
+    answer = number_answer(value, unit, 0.3 if unit == "celsius" else 1.0, (sensor,))
+    return make_question_draft(frame_meaning(f"query.how.{quantity}", room=room), answer, (known[room],), reply)
+
+
+def propose_warmer_room(home: Home, rng: random.Random) -> Draft | None:
+    """ "Is the study warmer than the kitchen?", "which of the two is warmer?", "by how much?" """
+    known = room_thermometers(home)
+    if len(known) < 2:
+        return None
+    first, second = rng.sample(list(known), 2)
+    one, other = home.read_value(*known[first]), home.read_value(*known[second])
+    reads, slots = (known[first], known[second]), {"first": first, "second": second}
+    if abs(one - other) < APART:
+        return None
+    warm, cold = (first, second) if one > other else (second, first)
+    match rng.choice(("is", "which", "by")):
+        case "is":
+            answer = Answer(type="boolean", value=one > other)
+            rest = frame_meaning("query.reply.warmer", first=warm, second=cold)
+            return make_question_draft(
+                frame_meaning("query.warmer", **slots), answer, reads, yes_no_reply(one > other, rest)
+            )
+        case "which":
+            answer = Answer(type="text", value=warm.name, accepted=((warm.name,),), distractors=(cold.name,))
+            reply = frame_meaning("query.reply.room", room=warm)
+            return make_question_draft(frame_meaning("query.which_warmer", **slots), answer, reads, reply)
+    difference = round(abs(one - other), 1)
+    slots = {"first": warm, "second": cold}
+    sensors = [home.plan.devices_by_did[known[room][0]] for room in (warm, cold)]
+    type = home.plan.devices_by_did[known[first][0]].spec.attribute_index[known[first][1]][1]
+    reply = frame_meaning("query.reply.level", value=SpokenValue(difference, type))
+    answer = number_answer(difference, "celsius", 0.15, sensors)
+    return make_question_draft(frame_meaning("query.how_much_warmer", **slots), answer, reads, reply)
+
+
+def propose_warmest_room(home: Home, rng: random.Random) -> Draft | None:
+    """ "Which room is the warmest?" Only if its temperature has a sensor and no other room is as warm."""
+    known = room_thermometers(home)
+    warm = rng.random() < 0.5
+    rooms = sorted(home.plan.rooms, key=lambda room: home.read_value(room.id, "temperature"), reverse=warm)
+    first, *others = rooms
+    if len(known) < 2 or first not in known:
+        return None
+    if home.read_value(first.id, "temperature") == home.read_value(others[0].id, "temperature"):
+        return None
+    distractors = tuple(room.name for room in others)
+    answer = Answer(type="text", value=first.name, accepted=((first.name,),), distractors=distractors)
+    reply = frame_meaning("query.reply.room", room=first)
+    meaning = frame_meaning("query.warmest" if warm else "query.coldest")
+    return make_question_draft(meaning, answer, tuple(known.values()), reply)
+
+
+def propose_most(home: Home, rng: random.Random) -> Draft | None:
+    """ "Which light has the highest brightness?" """
+    for kind in rng.sample(list(LEVELS), len(LEVELS)):
+        before, levels = _levels(home, kind)
+        highest = rng.random() < 0.5
+        values = sorted((value for _, _, value in levels), reverse=highest)
+        if len(values) < 2 or values[0] == values[1]:
+            continue
+        device = next(device for device, _, value in levels if value == values[0])
+        one, said = frame_meaning(f"query.kind.{kind}.one"), SpokenName(LEVELS[kind][0])
+        meaning = frame_meaning(f"query.most.{'high' if highest else 'low'}", one=one, name=said)
+        reads = tuple((device.did, path) for device, path, _ in levels)
+        answer = names_answer((device,), possible_members(home, kind))
+        return make_question_draft(meaning, answer, reads, DeviceList((device,)), before=before)
+    return None
+
+
+def propose_average(home: Home, rng: random.Random) -> Draft | None:
+    """ "What is the average set temperature of the heaters?", or the highest, or the lowest."""
+    for kind in rng.sample(list(LEVELS), len(LEVELS)):
+        before, levels = _levels(home, kind)
+        if len(levels) < 2:
+            continue
+        name, of = rng.choice((("average", lambda vs: sum(vs) / len(vs)), ("highest", max), ("lowest", min)))
+        value = of([value for _, _, value in levels])
+        type = levels[0][0].spec.attribute_index[levels[0][1]][1]
+        many, said = frame_meaning(f"query.kind.{kind}.many"), SpokenName(LEVELS[kind][0])
+        reads = tuple((device.did, path) for device, path, _ in levels)
+        shown = round(value, 1)
+        shown = int(shown) if float(shown).is_integer() else shown
+        answer = number_answer(value, type.unit, 0.3 if name == "average" else 0.0, home.plan.devices)
+        reply = frame_meaning("query.reply.level", value=SpokenValue(shown, type))
+        meaning = frame_meaning(f"query.{name}", many=many, name=said)
+        return make_question_draft(meaning, answer, reads, reply, before=before)
+    return None
+
+
+def _levels(home: Home, kind: str) -> tuple[tuple[Call, ...], list[tuple[Device, str, float]]]:
+    """Calls before the episode that light all lamps, and then the (device, path, value) triples to compare.
+
+    There are no triples if it is unclear which devices are meant.
+    """
+    everything = match_devices(home, kind, (above_trait(LEVELS[kind][0], -1000),))
+    reads = everything.reads if everything is not None else ()
+    devices = home.plan.devices_by_did
+    unlit = [read for read in reads if kind == "light" and is_part_off(home, *read)]
+    lighting = [call_for_path(devices[did], f"{path.rpartition('.')[0]}.turn_on".lstrip(".")) for did, path in unlit]
+    if (before := tuple(call for call in lighting if call)) and len(before) < len(lighting):
+        return (), []
+    try:
+        then = home_after_calls(home, before)
+    except Refused:
+        return (), []
+    levels = [(devices[did], path, then.read_value(did, path)) for did, path in reads]
+    return (before, levels) if all(value is not None for _, _, value in levels) else ((), [])
+
+
+def is_part_off(home: Home, did: str, path: str) -> bool:
+    """Whether the part of a device that has this attribute is off."""
+    state = OFF.attribute_path(home.plan.devices_by_did[did], path.rpartition(".")[0])
+    return state is not None and OFF.is_met_by(home.read_value(did, state))
 
 
 def _one_of_ways(subcategory: str, *ways: Callable[[Home, random.Random], Draft | None]) -> Propose:

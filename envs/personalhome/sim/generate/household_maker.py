@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.maker.lexicon import Half, load_lexicon
+from homerl.envs.homeenv.maker.home_names import Half, load_lexicon
 from homerl.envs.homeenv.maker.weather import Sky, TypicalYear
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_to_json

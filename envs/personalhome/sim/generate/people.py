@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
-from homerl.envs.homeenv.maker.lexicon import Half
+from homerl.envs.homeenv.maker.home_names import Half
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.personalhome.sim.generate.household_priors import ActivityPrior, TastePrior, load_household_priors

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from homerl.envs.homeenv.maker.home_names import Half, Lexicon
 from homerl.envs.homeenv.maker.layout_and_furniture import draw_layout
-from homerl.envs.homeenv.maker.lexicon import Half, Lexicon
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.personalhome.sim.household import Gender, Occupancy
 

@@ -11,16 +11,16 @@ import pytest
 
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import STATES
-from homerl.envs.homeenv.language.noun_phrases import OPERATORS
+from homerl.envs.homeenv.language.meaning import OPERATORS
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.expressions import COMPARISONS
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author_candidate
-from homerl.envs.homeenv.tasks.automation_goals import sample_home_states
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.envs.homeenv.tasks.device_traits import above_trait, match_devices
+from homerl.envs.homeenv.tasks.goals import sample_home_states
 from homerl.envs.homeenv.tasks.intents import intent_families
-from homerl.envs.homeenv.tasks.intents.operations import bind_to_part
+from homerl.envs.homeenv.tasks.intents.ambiguous import bind_to_part
+from homerl.envs.homeenv.tasks.intents.device_choice import above_trait, match_devices
 from homerl.play.trajectory import Outcome
 from tests.envs.assistant.listing.replay import listing
 from tests.envs.homeenv.tasks.intents import expert_plays, idle_plays

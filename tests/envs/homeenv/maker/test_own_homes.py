@@ -14,8 +14,7 @@ from pydantic import ValidationError
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.initial_state import NEEDS, RUNNING
-from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.maker.redraw_own_home import drawn_paths, load_own_homes
+from homerl.envs.homeenv.maker.make import HomeRecipe, drawn_paths, load_own_homes, make_home
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home

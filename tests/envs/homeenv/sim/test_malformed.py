@@ -14,16 +14,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from draws import (
-    DAY,
-    RANDOM,
-    few,
-    home_of,
-    some_arguments,
-    some_order,
-    some_rule,
-    whole,
-)
+from draws import DAY, RANDOM, few, home_of, some_arguments, some_order, some_rule, whole
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import WORDS, mutated, spoilt

@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.noun_phrases import devices_of_kind
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.language.meaning import devices_of_kind
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.device_spec import Device
@@ -21,8 +21,9 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprin
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
 from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, intent_families
-from homerl.envs.homeenv.tasks.intents.ambiguous import AnyDeviceRequest, UnvaluedRequest
-from homerl.envs.homeenv.tasks.intents.complaints_and_scenes import (
+from homerl.envs.homeenv.tasks.intents.ambiguous import (
+    AnyDeviceRequest,
+    UnvaluedRequest,
     find_remedies,
     is_complaint_true,
     load_complaints,

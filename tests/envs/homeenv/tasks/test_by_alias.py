@@ -7,9 +7,9 @@ import re
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.noun_phrases import aliases_of, spoken_name_of
-from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.language.meaning import aliases_of, spoken_name_of
+from homerl.envs.homeenv.maker.home_names import load_lexicon
 from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint

@@ -8,10 +8,9 @@ from functools import cache
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, AttributeRank, Target
-from homerl.envs.homeenv.language.noun_phrases import denoted_devices, is_heavy_phrase
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, AttributeRank, Target, denoted_devices
+from homerl.envs.homeenv.language.speaker import Speaker, is_heavy_phrase
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from forked import homerl
 
-from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages, missing_language_files
-from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.language import home_grammar, list_home_languages, missing_language_files
+from homerl.envs.homeenv.maker.home_names import load_lexicon
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.author import load_people_words
 from homerl.envs.homeenv.tasks.blueprint import Blueprint

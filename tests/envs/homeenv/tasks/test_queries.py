@@ -13,10 +13,10 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 from homerl.envs.homeenv.tasks.actions import actions, home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
-from homerl.envs.homeenv.tasks.device_traits import OFF, ON, above_trait, match_devices
 from homerl.envs.homeenv.tasks.goals import HeardReplies
 from homerl.envs.homeenv.tasks.intents import Ask, intent_families
-from homerl.envs.homeenv.tasks.intents.questions import propose_how_warm, propose_warmer_room
+from homerl.envs.homeenv.tasks.intents.device_choice import OFF, ON, above_trait, match_devices
+from homerl.envs.homeenv.tasks.intents.query import propose_how_warm, propose_warmer_room
 from homerl.envs.homeenv.tasks.situation import writer_of
 from homerl.play.loop import play
 from homerl.play.situation import Reply

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from homerl.app.runs.recipe import load_recipe
 from homerl.envs.homeenv.diversity import blueprint_recipe, measure_diversity
-from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.train.packing.micro_batches import PrefixTree, TokenBudget
-from homerl.train.packing.micro_batches import merge_sequences as merged_arrays
-from homerl.train.packing.micro_batches import split_into_passes as split_arrays
+from homerl.train.packing.packed_updates import split_into_passes as split_arrays
+from homerl.train.packing.pass_budget import TokenBudget
+from homerl.train.packing.prefix_tree import PrefixTree
+from homerl.train.packing.prefix_tree import merge_sequences as merged_arrays
 
 SEQUENCE = st.lists(st.integers(0, 2), min_size=2, max_size=9)
 SEQUENCES = st.lists(SEQUENCE, min_size=1, max_size=9)

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from homerl.train.recipe import SentinelSettings
-from homerl.train.watch.sentinel import Sentinel, SignalLost, UpdateSignal, refuse_infinite_loss
+from homerl.train.watch.lost_signal import Sentinel, SignalLost, refuse_infinite_loss, signal_metrics
 
 HEALTHY = {
     "sentinel/zero_advantage": 0.4,
@@ -23,7 +23,7 @@ CAUSES = {
 
 
 def signal(advantages, lengths, returns, counts=None, group=2) -> dict[str, float]:
-    return UpdateSignal(advantages, lengths, returns, counts or [True] * len(returns), group).signal_metrics()
+    return signal_metrics(advantages, lengths, returns, counts or [True] * len(returns), group)
 
 
 def test_a_resumed_run_counts_on():

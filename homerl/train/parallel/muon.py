@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from homerl.train.devices.optimizers.adamw import (
+from homerl.train.parallel.adamw import (
     AdamW,
     ExactState,
     MasteredOptimizer,

@@ -1,4 +1,6 @@
-"""Wishes that are told other than at once: disclosed in parts, corrected, changed later, with an answer beside the point.
+"""Draws how a user tells a wish: disclosed in parts, corrected, changed later, or with an answer beside the point.
+
+How often each is drawn (`Behaviours`), and what an episode knows of a course (`Course`), is the same in all worlds.
 
 Invariants:
 - A pure function of (blueprint, behaviours).
@@ -19,8 +21,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
-from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand, Target
+from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.utterances import add_self_correction, write_utterance
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
@@ -29,7 +31,6 @@ from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.actions import DeviceAction, home_after_calls, make_action, propose_action, spoken_call
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent, Part
 from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
-from homerl.envs.homeenv.tasks.device_traits import device_kind, members_of_kind
 from homerl.envs.homeenv.tasks.intents.ambiguous import (
     AnyDeviceRequest,
     UnvaluedRequest,
@@ -38,15 +39,8 @@ from homerl.envs.homeenv.tasks.intents.ambiguous import (
     can_leave_out_value,
     open_kind_of,
 )
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
-    act_text,
-    action_value_text,
-    calls_as_acts,
-    device_text,
-    frame_meaning,
-    plan_undo,
-    repeat_action,
-)
+from homerl.envs.homeenv.tasks.intents.device_choice import device_kind, members_of_kind
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import calls_as_acts, plan_undo, repeat_action
 from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.words.grammar import NoSentence, Voice
 
@@ -69,8 +63,12 @@ class SelfCorrectedRequest:
         return said
 
 
-def apply_home_behaviours(blueprint: Blueprint, rates: Behaviours, voice: Voice) -> Blueprint:
-    """The blueprint with courses for the wishes that are drawn by its seed and that allow them."""
+def draw_courses_of_wishes(blueprint: Blueprint, rates: Behaviours, recipe: Any) -> Blueprint:
+    """The blueprint with courses for the wishes that are drawn by its seed and that allow them.
+
+    `recipe` is the blueprint's (`BlueprintRecipe`); without one, people speak as they do by default.
+    """
+    voice = getattr(recipe, "user_voice", None) or Voice(blueprint.language)
     home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
     for number in range(len(blueprint.intents)):
         teller = _Teller(blueprint, number, home, voice)
@@ -123,7 +121,7 @@ class _Teller:
             yield from self._leave_out_slot(actions[0])
         elif actions:
             meanings: list[Meaning] = [SpokenCommand((actions[0].act(),))]
-            meanings += [frame_meaning("behaviours.more", text=act_text(action.act())) for action in actions[1:]]
+            meanings += [frame_meaning("behaviours.more", text=action.act()) for action in actions[1:]]
             parts = zip(meanings, actions)
             yield self.with_course(*(self.make_part("disclosure", said, plan=action.plan) for said, action in parts))
         whole = Part(behaviour="disclosure", text=self.intent.queries[0])
@@ -137,7 +135,7 @@ class _Teller:
             question = frame_meaning("behaviours.ask_when")
             yield self.with_course(self.make_part("disclosure", opening, question=question), whole)
         elif len(dids) == 1:
-            target = device_text(self.home.plan.devices_by_did[min(dids)])
+            target = Target.of_device(self.home.plan.devices_by_did[min(dids)])
             opening, question = (frame_meaning(f"behaviours.{key}", target=target) for key in ("about", "ask_about"))
             yield self.with_course(self.make_part("disclosure", opening, question=question), whole)
 
@@ -145,7 +143,7 @@ class _Teller:
         """The one action without its value, then without saying which device."""
         act, room = action.act(), action.device.room
         if can_leave_out_value(action):
-            slot = frame_meaning("behaviours.slot.value", value=action_value_text(action))
+            slot = frame_meaning("behaviours.slot.value", value=action.spoken_value)
             opening = self.make_part("disclosure", UnvaluedRequest(act), question=UnvaluedRequest(act, asked=True))
             yield self.with_course(opening, self.make_part("disclosure", slot))
         kind = open_kind_of(self.home, action)
@@ -153,7 +151,7 @@ class _Teller:
             if kind and can_leave_out_device(self.home, action, kind, within):
                 request, question = AnyDeviceRequest(act, kind, within), WhichDeviceQuestion(kind, within)
                 opening = self.make_part("disclosure", request, question=question)
-                slot = frame_meaning("behaviours.slot.device", target=device_text(action.device, action.part_name))
+                slot = frame_meaning("behaviours.slot.device", target=action.target)
                 yield self.with_course(opening, self.make_part("disclosure", slot))
 
     # self-correction

@@ -24,14 +24,19 @@ from transformers import Trainer
 from transformers.utils import CONFIG_NAME
 
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.train.devices.optimizers.adamw import AdamW, has_master
-from homerl.train.devices.optimizers.muon import MuonWithAdamW
-from homerl.train.devices.sharding import gather_whole_weights, prepare_sharding
-from homerl.train.recipe import TrainingRecipe
-from homerl.train.recipe_checks import has_sharded_weights, parallel_mode, world_size
-from homerl.train.watch.sentinel import refuse_infinite_loss
-from homerl.train.workarounds import fsdp_on_cpus, numbered_cpu, unsharded_loading, zero_on_cpus, zero_single_process
-from homerl.train.workarounds.complete_checkpoints import CompleteCheckpoints
+from homerl.train.parallel.adamw import AdamW, has_master
+from homerl.train.parallel.muon import MuonWithAdamW
+from homerl.train.parallel.sharding import gather_whole_weights, prepare_sharding
+from homerl.train.recipe import TrainingRecipe, has_sharded_weights, parallel_mode, world_size
+from homerl.train.watch.lost_signal import refuse_infinite_loss
+from homerl.train.workarounds import (
+    CompleteCheckpoints,
+    allow_fsdp_on_cpus,
+    connect_zero_on_cpus,
+    forget_zero3_config,
+    register_numbered_cpu,
+    set_launcher_environment,
+)
 
 
 def match_adapter_dtype(model: torch.nn.Module) -> None:
@@ -54,9 +59,9 @@ def parallel_arguments(recipe: TrainingRecipe) -> dict[str, Any]:
     if in_zero and not outside:
         arguments["deepspeed"] = deepspeed_config(int(how[-1]))
     if in_zero:
-        zero_single_process.set_launcher_environment()
+        set_launcher_environment()
     if in_zero and recipe.cpu:
-        zero_on_cpus.connect_zero_on_cpus(collective_timeout(recipe))
+        connect_zero_on_cpus(collective_timeout(recipe))
         arguments["accelerator_config"] = {"use_configured_state": True}
     if how == "fsdp2" and world_size() > 1 and not outside:
         arguments |= {"fsdp": True, "fsdp_config": FSDP2}
@@ -96,17 +101,17 @@ class ParallelTrainer(CompleteCheckpoints, Trainer):
         self.stored_type: torch.dtype = self.model.dtype  # before FSDP2 casts its shards to 32 bits
         asked = self.args.fsdp_plugin_args is not None or os.environ.get("ACCELERATE_USE_FSDP") == "true"
         if asked:
-            fsdp_on_cpus.allow_fsdp_on_cpus()
+            allow_fsdp_on_cpus()
         super().create_accelerator_and_postprocess()
         self._match_adapter_dtype()
-        numbered_cpu.register_numbered_cpu()
-        unsharded_loading.forget_zero3_config()  # else `generate` would wait for other ranks after each token
+        register_numbered_cpu()
+        forget_zero3_config()  # else `generate` would wait for other ranks after each token
         if asked and world_size() > 1 and not self.accelerator.is_fsdp2:
             raise InputError("FSDP2 was asked for, and accelerate does not shard here", "parallel", "use `parallel: ddp`")
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train; weights are sharded first, if they are to be."""
-        prepare_sharding(self.model, self.accelerator)
+        prepare_sharding(self.model, self.accelerator)  # not in `__init__`: until now engines copy the whole weights
         return super().train(*args, **kwargs)
 
     def check_loss(self, loss: torch.Tensor) -> None:

@@ -1,13 +1,12 @@
 """Records what each rank is doing and since when, and stops a run in which a phase exceeds its deadline (exit code 4).
 
-Invariants of `PhaseTimer`:
+Invariants:
 - Every second since the last `take_time_shares` is in exactly one share. Time outside of all phases is in `train`, and
   before the first update in `start`: an engine that begins beside the trainer may take minutes.
 - Each rank writes its phase to its own file in the run's folder, completely or not at all. So every rank can read what
   the others do.
-
-Invariants of `Watchdog`, which reports the ranks that were waited for: it runs in a thread beside the work, so that a rank
-that hangs in a collective operation can still report; it only reads the phase files that ranks have written.
+- The watchdog runs in a thread beside the work, so that a rank that hangs in a collective operation can still report. It
+  names the ranks that were waited for, and only reads the phase files that ranks have written.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ class Watchdog:
     ) -> None:
         self.phases, self.deadlines, self.poll = phases, deadlines, poll
         self.stop = stop or _stop_process
-        self._over = threading.Event()
+        self._over = threading.Event()  # set when the work ends, which ends the thread
 
     def __enter__(self) -> Watchdog:
         threading.Thread(target=self._watch_deadlines, daemon=True).start()
@@ -169,6 +168,7 @@ class Watchdog:
         if deadline is None or now - doing.since <= deadline:
             return None
         others = self.phases.read_other_ranks()
+        # a rank in the same phase of the same update waits as this one does; any other is one that may be waited for
         late = [other for other in others if (other.update, other.phase) != (doing.update, doing.phase)]
         text = f"{_describe_rank(doing, now).replace(', which', '')} (allowed: {deadline:g} s)"
         if doing.waits and late:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from homerl.host.exit_codes import RunStopped
-from homerl.train.credit.advantages import TOLERANCE
+from homerl.train.credit.contract import TOLERANCE
 from homerl.train.recipe import SentinelSettings
 
 MOST_LOST = 0.98  # share of sampled tokens without advantage, and of groups that are dropped
@@ -29,58 +29,44 @@ class SignalLost(RunStopped):
     by, code = "sentinel", 3
 
 
-@dataclass(frozen=True)
-class UpdateSignal:
-    """The data of one update, over the rollouts of all ranks; inner lists are indexed by step. `lengths` counts the tokens
-    that have a loss.
+def signal_metrics(
+    advantages: Sequence[Sequence[float]],
+    lengths: Sequence[Sequence[int]],
+    returns: Sequence[float],
+    valid: Sequence[bool],
+    group: int,
+) -> dict[str, float]:
+    """The shares of zero advantages (1 where all tokens are masked), the advantage mass and the tokens by step index, and
+    the mean standard deviation of returns within a group.
 
-    `valid` tells which rollouts are compared with others of their group. The rest are left out, and so are groups of which
-    fewer than two are valid; the share of these is reported.
+    They are of one update, over the rollouts of all ranks; inner lists are indexed by step. `lengths` counts the tokens that
+    have a loss. `valid` tells which rollouts are compared with others of their group. The rest are left out, and so are
+    groups of which fewer than two are valid; the share of these is reported.
     """
-
-    advantages: Sequence[Sequence[float]]
-    lengths: Sequence[Sequence[int]]
-    returns: Sequence[float]
-    valid: Sequence[bool]
-    group: int
-
-    def compared_rollouts(self) -> np.ndarray:
-        """A boolean for each rollout, of shape (groups, group): whether it is compared with another."""
-        valid = np.array(self.valid, dtype=bool).reshape(-1, self.group)
-        return np.asarray(valid & (valid.sum(axis=1, keepdims=True) > 1))
-
-    def signal_metrics(self) -> dict[str, float]:
-        """The shares of zero advantages (1 where all tokens are masked), the advantage mass and the tokens by step index,
-        and the spread of returns.
-        """
-        tokens, zero = defaultdict[int, int](int), defaultdict[int, int](int)
-        mass = defaultdict[int, float](float)
-        compared = self.compared_rollouts()
-        # tokens are the unit, as in the default loss: a step of 100 tokens weighs as much as ten steps of 10
-        for row, lengths in compress(zip(self.advantages, self.lengths, strict=True), compared.flat):
-            for index, (advantage, length) in enumerate(zip(row, lengths, strict=True)):
-                tokens[index] += length
-                zero[index] += length * (abs(advantage) < TOLERANCE)
-                mass[index] += length * abs(advantage)
-        total = max(1, sum(tokens.values()))
-        # of a step whose tokens are all masked nothing is trained on, as if all advantages were zero
-        masked = bool(tokens) and not any(tokens.values())
-        metrics = {
-            "sentinel/zero_advantage": 1.0 if masked else sum(zero.values()) / total,
-            "sentinel/group_std": self.group_std(),
-            "sentinel/dropped_groups": 1.0 - float(compared.any(axis=1).mean()),
-        }
-        for index in sorted(tokens):
-            metrics[f"credit_by_step/zero/{index}"] = zero[index] / max(1, tokens[index])
-            metrics[f"credit_by_step/mass/{index}"] = mass[index] / total
-            metrics[f"credit_by_step/tokens/{index}"] = float(tokens[index])
-        return metrics
-
-    def group_std(self) -> float:
-        """The mean standard deviation of returns within a group."""
-        compared = self.compared_rollouts()
-        returns = np.where(compared, np.array(self.returns).reshape(-1, self.group), np.nan)[compared.any(axis=1)]
-        return float(np.nanstd(returns, axis=1).mean()) if len(returns) else 0.0
+    kept = np.array(valid, dtype=bool).reshape(-1, group)
+    compared = kept & (kept.sum(axis=1, keepdims=True) > 1)  # of shape (groups, group)
+    tokens, zero = defaultdict[int, int](int), defaultdict[int, int](int)
+    mass = defaultdict[int, float](float)
+    # tokens are the unit, as in the default loss: a step of 100 tokens weighs as much as ten steps of 10
+    for row, steps in compress(zip(advantages, lengths, strict=True), compared.flat):
+        for index, (advantage, length) in enumerate(zip(row, steps, strict=True)):
+            tokens[index] += length
+            zero[index] += length * (abs(advantage) < TOLERANCE)
+            mass[index] += length * abs(advantage)
+    total = max(1, sum(tokens.values()))
+    # of a step whose tokens are all masked nothing is trained on, as if all advantages were zero
+    masked = bool(tokens) and not any(tokens.values())
+    spread = np.where(compared, np.array(returns).reshape(-1, group), np.nan)[compared.any(axis=1)]
+    metrics = {
+        "sentinel/zero_advantage": 1.0 if masked else sum(zero.values()) / total,
+        "sentinel/group_std": float(np.nanstd(spread, axis=1).mean()) if len(spread) else 0.0,
+        "sentinel/dropped_groups": 1.0 - float(compared.any(axis=1).mean()),
+    }
+    for index in sorted(tokens):
+        metrics[f"credit_by_step/zero/{index}"] = zero[index] / max(1, tokens[index])
+        metrics[f"credit_by_step/mass/{index}"] = mass[index] / total
+        metrics[f"credit_by_step/tokens/{index}"] = float(tokens[index])
+    return metrics
 
 
 @dataclass
@@ -119,6 +105,7 @@ class Sentinel:
             "entropy collapsed: the policy samples the same tokens every time": certain,
         }
         for cause, holds in causes.items():
+            # counted by the sentence itself, which checkpoints keep: a changed wording begins anew
             self.streaks[cause] = self.streaks.get(cause, 0) + 1 if holds else 0
             if self.streaks[cause] >= patience:
                 raise SignalLost(f"{cause}; it held for {patience} updates, so the run stops here")

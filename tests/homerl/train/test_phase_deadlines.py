@@ -12,7 +12,7 @@ from launches import LAUNCHERS, written
 
 from homerl.host.exit_codes import TOLD, read_exit_code
 from homerl.train.data.rollout import EpisodeTimer, WaitTimes
-from homerl.train.watch.watchdog import SHARES, PhaseTimer, Watchdog
+from homerl.train.watch.phase_deadlines import SHARES, PhaseTimer, Watchdog
 
 ROOT = Path(__file__).parents[3]
 
@@ -176,7 +176,7 @@ def test_the_process_ends_with_code_4_even_where_it_hangs_outside_python(tmp_pat
     (tmp_path / "rank_1.json").write_text(json.dumps({"rank": 1, "phase": "rollout", "since": time.time() - 9, "update": 0}))
     script = (
         "import sys, time\nfrom pathlib import Path\n"
-        "from homerl.train.watch.watchdog import PhaseTimer\nfrom homerl.train.watch.watchdog import Watchdog\n"
+        "from homerl.train.watch.phase_deadlines import PhaseTimer, Watchdog\n"
         "phases = PhaseTimer(Path(sys.argv[1]))\n"
         "with Watchdog(phases, {'collective': 0.2}, poll=0.05), phases.enter_phase('collective', waits=True):\n"
         "    time.sleep(60)\n"
@@ -221,10 +221,10 @@ def test_an_sft_step_that_hangs_is_noticed(sft, monkeypatch):
     from homerl.train.packing.packed_updates import PackedUpdates
     from homerl.train.recipe import SFTRecipe
     from homerl.train.update.sft import train_sft
-    from homerl.train.watch import watchdog
+    from homerl.train.watch import phase_deadlines
 
     said: list[str] = []
-    monkeypatch.setattr(watchdog, "_stop_process", said.append)
+    monkeypatch.setattr(phase_deadlines, "_stop_process", said.append)
 
     train = PackedUpdates.train_on_sequences
 
@@ -260,7 +260,7 @@ def test_a_rank_of_sft_whose_data_hang_is_named_by_the_one_that_waits(sft, tmp_p
 
 def test_a_policy_that_nobody_serves_ends_a_run_with_code_4(monkeypatch, capsys, tmp_path):
     from homerl.app.runs import launch
-    from homerl.train.watch.watchdog import RunStalled
+    from homerl.train.watch.phase_deadlines import RunStalled
 
     def stalls(*_):
         raise RunStalled("the policy server at http://x gave no answer")
