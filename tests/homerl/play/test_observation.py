@@ -50,7 +50,7 @@ def reachable(*roots: Any) -> Iterator[Any]:
 
 def secrets(*roots: Any) -> set[str]:
     """The types of what can be reached and belongs to an episode, its world or its blueprint."""
-    found = (type(one) for one in reachable(*roots))
+    found = {type(one) for one in reachable(*roots)} - {Observation}
     return {kind.__qualname__ for kind in found if f"{kind.__module__}.".startswith(SECRET)}
 
 
