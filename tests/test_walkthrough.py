@@ -21,13 +21,13 @@ from serving import Says, Served
 
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import STATES
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
+from homerl.envs.assistant.serving.exchange import AgentJournal
+from homerl.envs.assistant.serving.real_home import HomeAssistantHome
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.core.world import tool_call_to_action
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.envs.homeenv.tasks.situation import home_situation_of
@@ -228,7 +228,7 @@ class Reacting(Replay):
         if message["type"] == "call_service" and not message.get("return_response"):
             entity, sources = message["target"]["entity_id"], self.listing.sources
             rows = [row | {"state": "unlocked"} if row["entity_id"] == entity else row for row in sources[STATES]]
-            self.listing = self.listing.model_copy(update={"sources": sources | {STATES: rows}})
+            self.listing = self.listing.with_sources({STATES: rows})
         return super()._answer(message)
 
 

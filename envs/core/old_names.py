@@ -33,11 +33,13 @@ NEW_NAMES = {
         for name in ("documents", "messages", "model", "plugins", "spaces", "world")
     },
     "envs.homeenv": "homerl.envs.homeenv.sim",
+    "envs.homeenv.tools": "homerl.envs.homeenv.sim.toolset",
     "envs.homemaker": "homerl.envs.homeenv.maker",
     "envs.personalhome": "homerl.envs.personalhome.sim",
     "envs.personalhome.shown": "homerl.envs.personalhome.sim.household_view",
     "envs.simuhome": "homerl.envs.simuhome.sim",
     "envs.simuhome.evaluate": "homerl.envs.simuhome.sim.evaluation",
+    "envs.simuhome.generate": "homerl.envs.simuhome.tasks.episode_generator",
     "rewards": "homerl.rewards",
     "homerl.agents": "homerl.models.policy",
     "homerl.envs.core.hashing": "homerl.envs.core.state_encoding",

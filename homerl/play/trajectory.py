@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 
 from homerl.envs.core.documents import InputError, refuse_unwritable, suggest_near_path, write_atomic
-from homerl.envs.core.messages import Message, MessageRow
+from homerl.envs.core.messages import Message, StoredMessage
 from homerl.envs.core.world import StepFacts, ToolCall
 from homerl.play.faults import Boundary, Fault
 from homerl.play.tool_call_parser import read_tool_calls, tool_calls_of
@@ -220,10 +220,10 @@ def uniform_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Ma
 
 
 @cache
-def _row_validator() -> TypeAdapter[tuple[Trajectory, tuple[MessageRow, ...]]]:
+def _row_validator() -> TypeAdapter[tuple[Trajectory, tuple[StoredMessage, ...]]]:
     """What a stored trajectory and its messages must be, to the last type: a file may come from anywhere."""
     config = ConfigDict(strict=True, revalidate_instances="always", allow_inf_nan=False)
-    return TypeAdapter(tuple[Trajectory, tuple[MessageRow, ...]], config=config)
+    return TypeAdapter(tuple[Trajectory, tuple[StoredMessage, ...]], config=config)
 
 
 def trajectory_from_row(row: Mapping[str, Any]) -> Trajectory:

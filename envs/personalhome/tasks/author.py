@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.sim.appliance_features import load_features, rank_features
+from homerl.envs.personalhome.sim.appliance_catalogue import load_features, rank_features
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
@@ -193,7 +193,7 @@ def make_features_task(household: Household, rng: random.Random) -> Features | N
     The three best differ from each other, so that there is one right ranking of them.
     """
     needs = plan_rules.household_needs(household)
-    owned = {device.spec.category for device in HouseholdState(household).appliances}
+    owned = {device.spec.category for device in HouseholdState(household).devices_of_kind("appliance")}
     rated = rank_features({key: need.weight for key, need in needs.items()})
     ranked = [(feature.name, weight) for feature, weight in rated if feature.kind in owned]
     rng.shuffle(ranked)  # so that features of equal weight are not always chosen in the order of the file

@@ -323,7 +323,7 @@ def tokens_per_device(sizes: Sequence[PromptSize]) -> float:
     at_most = float(np.mean(told / devices))
     if devices.min() == devices.max():
         return at_most
-    each = float(np.polyfit(devices, told, 1)[0])
+    each = float(np.polyfit(devices, told, 1)[0])  # the slope: the instructions are the intercept
     if each < 1:
         return 0.0
     return min(each, at_most) if devices.max() >= 2 * devices.min() else at_most

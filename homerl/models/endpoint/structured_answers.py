@@ -10,6 +10,8 @@ Invariants:
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
@@ -23,7 +25,27 @@ from homerl.play.faults import Boundary, Fault, InfraError, fault_from_error
 from homerl.play.tool_call_parser import parse_model_json, strip_code_fence, strip_thoughts_and_controls
 
 Shape = TypeVar("Shape", bound=Model)
+T = TypeVar("T")
 AGAIN = "That could not be read ({error}). Answer again, with JSON of the form that was asked for and nothing else."
+
+
+AT_ONCE = 16  # requests
+
+
+async def ask_at_once(
+    todo: Collection[T], ask: Callable[[T], Awaitable[bool]], progress: Callable[[int, int], None]
+) -> None:
+    """Ask each, `AT_ONCE` at a time. `progress` is called with (how many were answered, how many there are)."""
+    gate, answered = asyncio.Semaphore(AT_ONCE), 0
+
+    async def ask_in_turn(one: T) -> None:
+        nonlocal answered
+        async with gate:
+            heard = await ask(one)
+        answered += heard  # after the await: `answered += await ...` would lose what others added meanwhile
+        progress(answered, len(todo))
+
+    await asyncio.gather(*map(ask_in_turn, todo))
 
 
 class UnreadableAnswer(Exception):

@@ -25,9 +25,9 @@ from homerl.envs.personalhome.sim.generate.consistency_rules import (
     DatedFact,
     fact_problem,
     find_fact_clash,
+    household_life,
     household_problems,
 )
-from homerl.envs.personalhome.sim.generate.life_facts import household_life
 from homerl.envs.personalhome.sim.household import Fact, Household
 from homerl.envs.personalhome.sim.situations import load_situations
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words, load_vocabulary

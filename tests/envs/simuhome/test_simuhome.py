@@ -28,7 +28,6 @@ from homerl.envs.simuhome.bench.suite import (
 from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim.episode_file import EpisodeFile, read_episode
-from homerl.envs.simuhome.sim.generate import generate_episode
 from homerl.envs.simuhome.tasks.answer_checks import expert_reply, goals_answered, names_only_reason
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import (
@@ -39,9 +38,9 @@ from homerl.envs.simuhome.tasks.blueprint import (
     pack_home,
     unpack_home,
 )
+from homerl.envs.simuhome.tasks.episode_generator import generate_episode
 from homerl.envs.simuhome.tasks.expert import BASELINES, FixedAnswerAgent, SimuHomeExpert, acting_message, expert_plan
-from homerl.envs.simuhome.tasks.languages import simuhome_grammar
-from homerl.envs.simuhome.tasks.sentences import request_wordings
+from homerl.envs.simuhome.tasks.sentences import request_wordings, simuhome_grammar
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.replay import first_difference, reverify_file

@@ -22,11 +22,10 @@ from statistics import fmean
 from homerl.envs.homeenv.maker.initial_state import Values
 from homerl.envs.homeenv.maker.weather import CELLS, HOURS, TypicalWeather, TypicalYear
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.personalhome.sim.generate.consistency_rules import DatedFact
+from homerl.envs.personalhome.sim.generate.consistency_rules import DatedFact, Life
 from homerl.envs.personalhome.sim.generate.household_priors import SituationPrior, load_household_priors
-from homerl.envs.personalhome.sim.generate.life_facts import Life
 from homerl.envs.personalhome.sim.generate.memories_and_events import draw_background_events, sign_fact
-from homerl.envs.personalhome.sim.generate.scaffold import PlannedPerson
+from homerl.envs.personalhome.sim.generate.people import PlannedPerson
 from homerl.envs.personalhome.sim.household import Animal, Indoor, Member, Outdoor
 from homerl.envs.personalhome.sim.situations import HouseholdSituation, load_situations
 

@@ -24,12 +24,12 @@ from itertools import starmap
 from typing import Any
 
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
 from homerl.envs.personalhome.sim.household import Fact, Household, same_day_in_year
+from homerl.envs.personalhome.sim.household_state import device_kind
 from homerl.envs.personalhome.sim.household_view import WEATHER_UNITS
-from homerl.envs.personalhome.sim.scene.scene_scripts import load_caption_words
+from homerl.envs.personalhome.sim.scene.scene_scripts import load_caption_words, load_stage
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
-from homerl.envs.personalhome.sim.scene.transcript_reader import readable_ids
+from homerl.envs.personalhome.sim.tools.scene_tools import readable_ids
 
 Row = Mapping[str, Any]  # the values are str, int, float, bool, date, datetime or None
 TABLES = (
@@ -56,8 +56,13 @@ class SceneAct:
 
 def make_scene_tables(household: Household) -> dict[str, tuple[Row, ...]]:
     """The tables of a household's transcript by name."""
-    found: dict[str, list[Row]] = {name: [] for name in TABLES}
-    for table, row in _scene_rows(household.transcript) if household.transcript is not None else ():
+    return _collect_rows(TABLES, _scene_rows(household.transcript) if household.transcript is not None else ())
+
+
+def _collect_rows(names: Iterable[str], named_rows: Iterable[tuple[str, Row]]) -> dict[str, tuple[Row, ...]]:
+    """The tables of some names, from rows that come with the names of their tables."""
+    found: dict[str, list[Row]] = {name: [] for name in names}
+    for table, row in named_rows:
         found[table].append(row)
     return {name: tuple(rows) for name, rows in found.items()}
 
@@ -152,28 +157,34 @@ def _edit_rows(rows: Iterable[Row], id: str, changes: Row | None, old: Row) -> t
 
 def make_household_tables(household: Household) -> HouseholdTables:
     """The tables of a household at its start."""
-    now, members = household.now, household.members
     memories = [(f"memory:{n}", one.time, one.fact) for n, one in enumerate(household.memories)]
     events = [(f"event:{n}", one.time, one.fact) for n, one in enumerate(household.context.events)]
-    rows: dict[str, list[Row]] = {"members": [], "hobbies": [], "life": []}
-    for one in members:
-        id, who = f"member:{one.member_id}", one.member_id
-        row = {"id": id, "who": who, "name": one.name, "role": one.role, "age": one.age(now.date()), "gender": one.gender}
-        rows["members"].append({**row, "occupation": one.occupation})
-        rows["hobbies"] += [{"id": id, "who": who, "hobby": hobby} for hobby in one.hobbies]
-        rows["life"] += [{"id": f"life:{who}", "who": who, "date": it.date, "kind": it.kind} for it in one.major_events]
-    rows["pets"] = [
-        {"id": f"pet:{one.name}", "pet": one.name, "animal": one.animal, "age": one.age} for one in household.pets
-    ]
-    rows["memories"], rows["events"] = list(starmap(_fact_row, memories)), list(starmap(_fact_row, events))
-    rows["weather"] = [
-        {"id": "weather", "side": side, "quantity": quantity, "value": value, "unit": WEATHER_UNITS[quantity]}
-        for side, part in household.context.weather.model_dump().items()
-        for quantity, value in part.items()
-    ]
-    tables = {name: tuple(listed) for name, listed in rows.items()}
+    tables = {
+        **_collect_rows(("members", "hobbies", "life", "pets", "weather"), _profile_rows(household)),
+        "memories": tuple(starmap(_fact_row, memories)),
+        "events": tuple(starmap(_fact_row, events)),
+        **_collect_rows(("appliances", "sensors", "states", "readings"), _device_rows(household)),
+        **make_scene_tables(household),
+    }
     told = {"memories": tuple(_told_rows([*memories, *events])), "events": tuple(_told_rows(events))}
-    return HouseholdTables(now, {**tables, **_device_tables(household), **make_scene_tables(household)}, told)
+    return HouseholdTables(household.now, tables, told)
+
+
+def _profile_rows(household: Household) -> Iterator[tuple[str, Row]]:
+    """Each row about people, pets and the weather, with its table."""
+    for one in household.members:
+        id, who, age = f"member:{one.member_id}", one.member_id, one.age(household.now.date())
+        row = {"id": id, "who": who, "name": one.name, "role": one.role, "age": age, "gender": one.gender}
+        yield "members", {**row, "occupation": one.occupation}
+        yield from (("hobbies", {"id": id, "who": who, "hobby": hobby}) for hobby in one.hobbies)
+        for it in one.major_events:
+            yield "life", {"id": f"life:{who}", "who": who, "date": it.date, "kind": it.kind}
+    for pet in household.pets:
+        yield "pets", {"id": f"pet:{pet.name}", "pet": pet.name, "animal": pet.animal, "age": pet.age}
+    for side, air in household.context.weather:
+        for quantity, value in air:
+            unit = WEATHER_UNITS[quantity]
+            yield "weather", {"id": "weather", "side": side, "quantity": quantity, "value": value, "unit": unit}
 
 
 def _told_rows(facts: Iterable[tuple[str, datetime, Fact]]) -> Iterator[Row]:
@@ -194,24 +205,74 @@ def _fact_row(id: str, time: datetime, fact: Fact) -> Row:
     return {"id": id, "time": time, "date": time.date(), **{name: getattr(fact, name) for name in FACT}}
 
 
-def _device_tables(household: Household) -> dict[str, tuple[Row, ...]]:
-    """`appliances` and `sensors`, and their `states` and `readings`: a row for each value."""
+def _device_rows(household: Household) -> Iterator[tuple[str, Row]]:
+    """Each device in `appliances` or `sensors`, and each of its values in `states` or `readings`."""
     home = home_from_json(household.home)
-    found: dict[str, list[Row]] = {name: [] for name in ("appliances", "sensors", "states", "readings")}
     for device in home.plan.devices:
-        kind, owned, values = ("appliance", "appliances", "states")
-        if is_sensor(device.spec):
-            kind, owned, values = ("sensor", "sensors", "readings")
+        kind = device_kind(device)
+        owned, values = ("sensors", "readings") if kind == "sensor" else ("appliances", "states")
         row = {kind: device.did, "kind": device.spec.category}
-        found[owned].append({"id": f"{kind}:{device.did}", **row, "room": device.room.id})
+        yield owned, {"id": f"{kind}:{device.did}", **row, "room": device.room.id}
         for path, value in home.state_of(device.did).items():
             _, attribute = device.spec.attribute_index[path]
             measured = {"attribute": path, "value": value, "unit": attribute.unit, "range": attribute.range}
-            found[values].append({"id": f"state:{device.did}", **row, **measured})
-    return {name: tuple(rows) for name, rows in found.items()}
+            yield values, {"id": f"state:{device.did}", **row, **measured}
 
 
 def days_between(first: date | datetime, second: date | datetime) -> int:
     """Whole days from one date to another, without sign."""
     one, other = (value.date() if isinstance(value, datetime) else value for value in (first, second))
     return abs((other - one) // timedelta(days=1))
+
+
+# What a kind of answer may be
+
+CHANGING = ("power", "door", "condition", "use")  # attributes of things whose state may change
+VALUES = {  # kind -> the (table, column) pairs whose values are of this kind, those of the scene first
+    "actor": (("scene_acts", "who"), ("scene_looks", "who"), ("members", "who"), ("pets", "pet")),
+    "thing": (("scene_acts", "what"), ("scene_acts", "at")),
+    "spot": (("scene_acts", "at"), ("scene_acts", "who")),
+    "zone": (("scene_acts", "zone"), ("scene_sounds", "zone"), ("appliances", "room"), ("sensors", "room")),
+    "sound": (("scene_sounds", "sound"),),
+    "act": (("scene_acts", "act"),),
+}
+TYPED = {  # kind -> (table, column, attributes) where rows of these attributes have values of this kind
+    "thing": (("scene_things", "thing", ("colour", "finish", "zone")),),
+    "spot": (("scene_things", "thing", ("zone",)),),
+    "state": (("scene_states", "value", CHANGING),),
+    "posture": (("scene_states", "value", ("posture",)),),
+}
+STAGE_GROUPS = {  # what a look is drawn from, by attribute; it is a colour if it is not here
+    "hair": "hair", "top": "tops", "bottom": "bottoms", "feet": "feet", "position": "positions", "finish": "finishes",
+    "light": "light",
+}  # fmt: skip
+SCENE = "scene:"  # begins the kinds whose words are those of the scene
+
+
+def values_in_scene(kind: str, tables: HouseholdTables) -> list[Any]:
+    """The values of a kind in the tables, those of the scene first."""
+    name = kind.removeprefix(SCENE)
+    pairs = VALUES.get(name, ())
+    found = [row[column] for table, column in pairs for row in tables.rows[table] if row[column] is not None]
+    for table, column, attributes in TYPED.get(name, ()):
+        found += [row[column] for row in tables.rows[table] if row["attribute"] in attributes]
+    if name.startswith("look:"):
+        rows = [*tables.rows["scene_looks"], *tables.rows["scene_things"]]
+        found += [row["value"] for row in rows if row["attribute"] == name.removeprefix("look:")]
+    return found
+
+
+def values_elsewhere(kind: str) -> list[Any]:
+    """The values of a kind that scenes may have, in a fixed order."""
+    name = kind.removeprefix(SCENE)
+    keys = load_stage()
+    if name == "sound":
+        return list(keys.sounds)
+    if name in ("state", "posture"):
+        attributes = CHANGING if name == "state" else ("posture",)
+        after = [value for action in keys.actions.values() for _, attribute, value in action.sets if attribute in attributes]
+        return list(dict.fromkeys([*after, *(keys.before[value] for value in after if value in keys.before)]))
+    if not name.startswith("look:"):
+        return []
+    attribute = name.removeprefix("look:")
+    return list(getattr(keys, STAGE_GROUPS.get(attribute, "colours")))

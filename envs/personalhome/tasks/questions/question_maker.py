@@ -14,22 +14,22 @@ from typing import Any, get_args
 
 from homerl.envs.personalhome.sim.household import Animal, Household
 from homerl.envs.personalhome.sim.vocabulary import Vocabulary, load_vocabulary
-from homerl.envs.personalhome.tasks.questions import counterfactual_edits as _relative_edits  # noqa: F401  (registers its edits)
-from homerl.envs.personalhome.tasks.questions import scene_edits as _scene_edits  # noqa: F401  (registers its families and edits)
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import (
     Counterfactual,
     FactorEdit,
     find_counterfactual_pair,
 )
-from homerl.envs.personalhome.tasks.questions.families import QuestionCandidate, question_candidates
-from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables, make_household_tables
-from homerl.envs.personalhome.tasks.questions.question_programs import Difficulty, NoAnswer, program_difficulty, run_settled
-from homerl.envs.personalhome.tasks.questions.question_wording import (
+from homerl.envs.personalhome.tasks.questions.families import QuestionCandidate, key_group, question_candidates
+from homerl.envs.personalhome.tasks.questions.household_tables import (
     SCENE,
-    WHAT,
-    QuestionWording,
+    HouseholdTables,
+    make_household_tables,
     values_elsewhere,
     values_in_scene,
+)
+from homerl.envs.personalhome.tasks.questions.question_programs import Difficulty, NoAnswer, program_difficulty, run_settled
+from homerl.envs.personalhome.tasks.questions.question_wording import (
+    QuestionWording,
 )
 from homerl.envs.personalhome.tasks.text_normal_form import normal_form
 
@@ -103,13 +103,12 @@ def draw_counterfactuals(
     question: HouseholdQuestion, wording: QuestionWording, rng: random.Random
 ) -> tuple[Counterfactual, Counterfactual] | None:
     """Two counterfactuals in random order, one of which changes the answer; None if there are none."""
-    groups = {kind: load_vocabulary().group_keys(group) for kind, group in {**WHAT, "occupations": "occupations"}.items()}
 
     def say(edit: FactorEdit, answer: Any) -> tuple[str, bool]:
         text = wording.assumption_text(edit, rng)
         return text, is_answer_stated(text, wording.answer_texts(question.candidate.answer, answer))
 
-    pair = find_counterfactual_pair(question.candidate.program, question.tables, groups, say, rng)
+    pair = find_counterfactual_pair(question.candidate.program, question.tables, say, rng)
     if pair is None:
         return None
     return pair if rng.random() < 0.5 else (pair[1], pair[0])
@@ -165,7 +164,7 @@ def _values_nearby(kind: str, right: Any, rng: random.Random) -> list[Any]:
         return [round(right + step * scale, 2) for step in _draw_steps(NEAR_NUMBERS, below, rng, above)]
     if kind.startswith(SCENE):
         return values_elsewhere(kind)
-    group = WHAT.get(kind.removeprefix("what:"), kind)
+    group = key_group(kind)
     if kind == "animals":
         return list(get_args(Animal))
     return list(load_vocabulary().group_keys(group)) if group in Vocabulary.model_fields else []

@@ -20,170 +20,15 @@ from typing import Any
 
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.scene.scene_scripts import CaptionWords, load_caption_words, load_stage
+from homerl.envs.personalhome.sim.scene.scene_scripts import CaptionWords, load_caption_words
 from homerl.envs.personalhome.sim.scene.script_player import GONE
-from homerl.envs.personalhome.sim.scene.transcript_schema import Entities
+from homerl.envs.personalhome.sim.scene.transcript import Entities
 from homerl.envs.personalhome.sim.scene.transcript_writer import GROUPS, transcript_nouns
 from homerl.envs.personalhome.sim.vocabulary import FactCast, FactWords, household_cast, load_fact_words
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import FactorEdit
-from homerl.envs.personalhome.tasks.questions.families import OBJECT, QuestionCandidate, QuestionSlot
-from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables, SceneAct
-from homerl.envs.personalhome.tasks.questions.scene_families import CHANGING
+from homerl.envs.personalhome.tasks.questions.families import OBJECT, QuestionCandidate, QuestionSlot, key_group
+from homerl.envs.personalhome.tasks.questions.household_tables import SCENE, SceneAct
 
-VALUES = {  # kind -> the (table, column) pairs whose values are of this kind, those of the scene first
-    "actor": (("scene_acts", "who"), ("scene_looks", "who"), ("members", "who"), ("pets", "pet")),
-    "thing": (("scene_acts", "what"), ("scene_acts", "at")),
-    "spot": (("scene_acts", "at"), ("scene_acts", "who")),
-    "zone": (("scene_acts", "zone"), ("scene_sounds", "zone"), ("appliances", "room"), ("sensors", "room")),
-    "sound": (("scene_sounds", "sound"),),
-    "act": (("scene_acts", "act"),),
-}
-TYPED = {  # kind -> (table, column, attributes) where rows of these attributes have values of this kind
-    "thing": (("scene_things", "thing", ("colour", "finish", "zone")),),
-    "spot": (("scene_things", "thing", ("zone",)),),
-    "state": (("scene_states", "value", CHANGING),),
-    "posture": (("scene_states", "value", ("posture",)),),
-}
-STAGE_GROUPS = {  # what a look is drawn from, by attribute; it is a colour if it is not here
-    "hair": "hair", "top": "tops", "bottom": "bottoms", "feet": "feet", "position": "positions", "finish": "finishes",
-    "light": "light",
-}  # fmt: skip
-SCENE = "scene:"  # begins the kinds whose words are those of the scene
-
-
-@dataclass(frozen=True)
-class SceneWords:
-    """The words of a household's scene. `personal` names people and appliances by name, and not by id."""
-
-    household: Household
-    said: Mapping[str, str]  # `phrases/<language>.yaml`, `scenes`
-    personal: bool
-
-    @cached_property
-    def scene_entities(self) -> Entities:
-        """Who and what is in the scene."""
-        assert self.household.transcript is not None
-        return self.household.transcript.video_description.entities
-
-    @cached_property
-    def scene_nouns(self) -> Mapping[str, str]:
-        """What captions call everything in the scene, by id."""
-        assert self.household.transcript is not None
-        return transcript_nouns(self.household.transcript)
-
-    @cached_property
-    def fact_cast(self) -> FactCast:
-        """What texts call people, rooms and devices."""
-        return household_cast(self.household.members, self.household.home)
-
-    @property
-    def caption_words(self) -> CaptionWords:
-        """The words of captions in the household's language."""
-        return load_caption_words(self.household.language)
-
-    def say_value(self, kind: str, value: Any) -> str:
-        """The words for a thing of a kind."""
-        return next(self._value_texts(kind.removeprefix(SCENE), value))
-
-    def answer_texts(self, kind: str, value: Any) -> tuple[str, ...]:
-        """The texts that give an answer, the best first, each once."""
-        return tuple(dict.fromkeys(self._value_texts(kind.removeprefix(SCENE), value)))
-
-    def _value_texts(self, kind: str, value: Any) -> Iterator[str]:
-        words = self.caption_words
-        if kind == "act":
-            yield from self._act_clauses(value)
-        elif kind == "zone" and value != GONE:
-            room = self.fact_cast.rooms[value]
-            noun = words.frames["zone"].format(name=room.name)
-            yield from (noun, room.name, words.frames["location"].format(zone=noun), value)
-        elif kind in ("actor", "thing", "spot"):
-            names = list(self._names_of(value))
-            yield from names
-            if kind == "spot":
-                holders = {one.member_id for one in self.scene_entities.members}
-                holders |= {one.pet_id for one in self.scene_entities.pets}
-                yield from (words.frames["held" if value in holders else "place"].format(at=name) for name in names)
-        elif kind == "sound":
-            yield words.sounds[value]
-        else:
-            yield getattr(words, GROUPS.get(kind.removeprefix("look:"), "states"))[value]
-
-    def _act_clauses(self, act: SceneAct) -> Iterator[str]:
-        """What is done: in names, in ids, as the caption says it, and without its subject."""
-        for personal in (self.personal, not self.personal):
-            wording = replace(self, personal=personal)
-            who = wording._name_or_gap(act.who) if act.who else ""
-            named = {name: wording._name_or_gap(getattr(act, name) or "") for name in ("what", "at", "zone")}
-            clause = self.caption_words.actions[act.do].format(who=who, **named)
-            yield clause
-            if act.place and not act.zone:
-                yield self.caption_words.frames["within"].format(sentence=clause, zone=wording._name_or_gap(act.place))
-            if who:
-                yield clause.removeprefix(who).strip()
-
-    def _name_or_gap(self, id: str) -> str:
-        """What a sentence calls somebody or something, or what stands there for what is not said."""
-        return self.said[id.removeprefix("?")] if id.startswith("?") else next(self._names_of(id), "")
-
-    def _names_of(self, id: str) -> Iterator[str]:
-        """The names of somebody or something: the best, then others, then the id."""
-        called = self.fact_cast.people.get(id) or self.fact_cast.devices.get(id)
-        if called and self.personal:
-            yield called
-        if id in self.scene_nouns:
-            yield self.scene_nouns[id]
-            labels = [one.label for one in self.scene_entities.objects]
-            own = [one.label for one in self.scene_entities.objects if one.object_id == id]
-            yield from (label for label in own if labels.count(label) == 1)  # no other object is called so
-        if called:
-            yield called
-        if id:
-            yield id
-
-
-def values_in_scene(kind: str, tables: HouseholdTables) -> list[Any]:
-    """The values of a kind in the tables, those of the scene first."""
-    name = kind.removeprefix(SCENE)
-    pairs = VALUES.get(name, ())
-    found = [row[column] for table, column in pairs for row in tables.rows[table] if row[column] is not None]
-    for table, column, attributes in TYPED.get(name, ()):
-        found += [row[column] for row in tables.rows[table] if row["attribute"] in attributes]
-    if name.startswith("look:"):
-        rows = [*tables.rows["scene_looks"], *tables.rows["scene_things"]]
-        found += [row["value"] for row in rows if row["attribute"] == name.removeprefix("look:")]
-    return found
-
-
-def values_elsewhere(kind: str) -> list[Any]:
-    """The values of a kind that scenes may have, in a fixed order."""
-    name = kind.removeprefix(SCENE)
-    keys = load_stage()
-    if name == "sound":
-        return list(keys.sounds)
-    if name in ("state", "posture"):
-        attributes = CHANGING if name == "state" else ("posture",)
-        after = [value for action in keys.actions.values() for _, attribute, value in action.sets if attribute in attributes]
-        return list(dict.fromkeys([*after, *(keys.before[value] for value in after if value in keys.before)]))
-    if not name.startswith("look:"):
-        return []
-    attribute = name.removeprefix("look:")
-    return list(getattr(keys, STAGE_GROUPS.get(attribute, "colours")))
-
-
-# kind of answer -> the group of `vocabulary.yaml` that its keys are from
-WHAT = {
-    "cooked": "dishes",
-    "used": "activities",
-    "travelled": "places",
-    "complained": "complaints",
-    "ill": "ailments",
-    "bought": "things",
-    "celebrated": "occasions",
-    "cared": "pet_care",
-    "repaired": "repairs",
-    "learned": "skills",
-}
 COUNTS = {"years", "span", "times", "seconds"}  # kinds of numbers whose unit is a phrase of questions
 
 
@@ -213,15 +58,32 @@ class QuestionWording:
         """The words of the household's language."""
         return load_fact_words(self.household.language)
 
-    @property
+    @cached_property
     def fact_cast(self) -> FactCast:
         """What texts call people, rooms and devices."""
         return household_cast(self.household.members, self.household.home)
 
     @cached_property
-    def scene_words(self) -> SceneWords:
-        """The words of the household's scene."""
-        return SceneWords(self.household, load_phrases(self.household.language)["scenes"], self.personal)
+    def phrases(self) -> Mapping[str, Any]:
+        """The sentences of the household's language."""
+        return load_phrases(self.household.language)
+
+    @cached_property
+    def caption_words(self) -> CaptionWords:
+        """The words of captions in the household's language."""
+        return load_caption_words(self.household.language)
+
+    @cached_property
+    def scene_entities(self) -> Entities:
+        """Who and what is in the scene."""
+        assert self.household.transcript is not None
+        return self.household.transcript.video_description.entities
+
+    @cached_property
+    def scene_nouns(self) -> Mapping[str, str]:
+        """What captions call everything in the scene, by id."""
+        assert self.household.transcript is not None
+        return transcript_nouns(self.household.transcript)
 
     def question_texts(self, candidate: QuestionCandidate) -> list[str]:
         """A question in all words that there are for it."""
@@ -237,7 +99,7 @@ class QuestionWording:
     def answer_texts(self, kind: str, value: Any) -> tuple[str, ...]:
         """The texts that give an answer, the best first, each once."""
         if kind.startswith(SCENE):
-            return self.scene_words.answer_texts(kind, value)
+            return tuple(dict.fromkeys(self._scene_texts(kind.removeprefix(SCENE), value)))
         if kind == "person":
             return (self.fact_cast.people[value], value)
         if kind == "date":
@@ -249,7 +111,7 @@ class QuestionWording:
             names = (room.name, self.fact_words.place_name(room), self.fact_words.place_phrase(room), value)
             return tuple(dict.fromkeys(names))
         if kind in COUNTS:
-            return (_number_text(value), str(load_phrases(self.household.language)[kind]).format(n=_number_text(value)))
+            return (_number_text(value), str(self.phrases[kind]).format(n=_number_text(value)))
         if kind == "share":
             return (_number_text(value), f"{100 * value:g} %")
         if kind.startswith("number:"):
@@ -263,7 +125,7 @@ class QuestionWording:
         """The words for a thing."""
         kind, value = slot.kind, slot.value
         if kind.startswith(SCENE):
-            return self.scene_words.say_value(kind, value)
+            return next(self._scene_texts(kind.removeprefix(SCENE), value))
         match kind:
             case "person":
                 return self.fact_cast.people[value] if self.personal else value
@@ -281,10 +143,10 @@ class QuestionWording:
                 return str(value).replace("_", " ").replace(".", " ")
             case "weather":
                 side, quantity = value
-                return str(load_phrases(self.household.language)["weather"][side][quantity])
+                return str(self.phrases["weather"][side][quantity])
         if isinstance(value, int | float):
             return _number_text(value)
-        return self.fact_words.key_word(WHAT.get(kind.removeprefix("what:"), kind), value)
+        return self.fact_words.key_word(key_group(kind), value)
 
     def _slot_words(self, slots: Mapping[str, QuestionSlot]) -> dict[str, str]:
         """The words of a frame's fields. What somebody did has a form after "did" and one after a subject."""
@@ -294,13 +156,68 @@ class QuestionWording:
                 texts[name] = self.say_slot(slot)
                 continue
             deed, prefix = slot.value, "" if name == "deed" else "other_"
-            forms = load_phrases(self.household.language)["deeds"][deed.kind]
+            forms = self.phrases["deeds"][deed.kind]
             if deed.object is None:
                 texts |= {f"{prefix}do": forms["do_any"], f"{prefix}done": forms["done_any"]}
             else:
                 object = self.say_slot(QuestionSlot(OBJECT.get(deed.kind) or f"what:{deed.kind}", deed.object))
                 texts |= {f"{prefix}{form}": forms[form].format(object=object) for form in ("do", "done")}
         return texts
+
+    def _scene_texts(self, kind: str, value: Any) -> Iterator[str]:
+        """The words for something in the scene, the best first."""
+        words = self.caption_words
+        if kind == "act":
+            yield from self._act_clauses(value)
+        elif kind == "zone" and value != GONE:
+            room = self.fact_cast.rooms[value]
+            noun = words.frames["zone"].format(name=room.name)
+            yield from (noun, room.name, words.frames["location"].format(zone=noun), value)
+        elif kind in ("actor", "thing", "spot"):
+            names = list(self._names_in_scene(value))
+            yield from names
+            if kind == "spot":
+                holders = {one.member_id for one in self.scene_entities.members}
+                holders |= {one.pet_id for one in self.scene_entities.pets}
+                yield from (words.frames["held" if value in holders else "place"].format(at=name) for name in names)
+        elif kind == "sound":
+            yield words.sounds[value]
+        else:
+            yield getattr(words, GROUPS.get(kind.removeprefix("look:"), "states"))[value]
+
+    def _act_clauses(self, act: SceneAct) -> Iterator[str]:
+        """What is done: in names, in ids, as the caption says it, and without its subject."""
+        for personal in (self.personal, not self.personal):
+            wording = replace(self, personal=personal)
+            who = wording._name_or_gap(act.who) if act.who else ""
+            named = {name: wording._name_or_gap(getattr(act, name) or "") for name in ("what", "at", "zone")}
+            clause = self.caption_words.actions[act.do].format(who=who, **named)
+            yield clause
+            if act.place and not act.zone:
+                yield self.caption_words.frames["within"].format(sentence=clause, zone=wording._name_or_gap(act.place))
+            if who:
+                yield clause.removeprefix(who).strip()
+
+    def _name_or_gap(self, id: str) -> str:
+        """What a sentence calls somebody or something, or what stands there for what is not said."""
+        if id.startswith("?"):
+            return str(self.phrases["scenes"][id.removeprefix("?")])
+        return next(self._names_in_scene(id), "")
+
+    def _names_in_scene(self, id: str) -> Iterator[str]:
+        """The names of somebody or something: the best, then others, then the id."""
+        called = self.fact_cast.people.get(id) or self.fact_cast.devices.get(id)
+        if called and self.personal:
+            yield called
+        if id in self.scene_nouns:
+            yield self.scene_nouns[id]
+            labels = [one.label for one in self.scene_entities.objects]
+            own = [one.label for one in self.scene_entities.objects if one.object_id == id]
+            yield from (label for label in own if labels.count(label) == 1)  # no other object is called so
+        if called:
+            yield called
+        if id:
+            yield id
 
     def _date_text(self, value: date | datetime) -> str:
         if self.household.language == "zh":

@@ -9,8 +9,7 @@ from functools import cache
 import pytest
 from scripted_server import MODEL, Faults, ScriptedServer
 
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
-from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure, make_home_blueprint
 from homerl.envs.homeenv.tasks.llm_author import author_home_blueprint
 from homerl.models.endpoint.endpoint import make_endpoint
 from homerl.models.endpoint.endpoint_settings import AuthorSettings

@@ -6,7 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from homerl.envs.personalhome.tasks.questions.families import question_candidates
+from homerl.envs.personalhome.tasks.questions.counterfactual_edits import present_scene_edits
+from homerl.envs.personalhome.tasks.questions.families import ACTS, HEARD, LOOSE, TIMED, question_candidates
 from homerl.envs.personalhome.tasks.questions.household_tables import TABLES, HouseholdTables, SceneAct
 from homerl.envs.personalhome.tasks.questions.question_maker import answer_candidate
 from homerl.envs.personalhome.tasks.questions.question_programs import (
@@ -19,8 +20,6 @@ from homerl.envs.personalhome.tasks.questions.question_programs import (
     program_difficulty,
 )
 from homerl.envs.personalhome.tasks.questions.question_wording import load_phrases
-from homerl.envs.personalhome.tasks.questions.scene_edits import present_scene_edits
-from homerl.envs.personalhome.tasks.questions.scene_families import ACTS, HEARD, LOOSE, TIMED
 
 FIELD = re.compile(r"\{(\w+)\}")
 ENTER, TAKE_POT = SceneAct("enter", "ann", zone="kitchen"), SceneAct("take", "ann", "pot", "counter")
