@@ -117,5 +117,5 @@ def value_in_request(kind: Any, words: set[str], said: str) -> Any:
         numbers = NUMBER.findall(said)
         return (float(numbers[0]) if kind.type == "float" else int(float(numbers[0]))) if numbers else None
     if kind.type == "bool":
-        return "off" not in words
+        return "off" not in words  # a request that does not say which means on
     return None

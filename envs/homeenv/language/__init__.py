@@ -25,7 +25,7 @@ from homerl.play.words.grammar import Grammar, refuse_missing_keys
 from homerl.play.words.user_manner import MANNERS
 
 LANGUAGES = LanguagePart(Path(__file__).parent.parent / "languages", "homeenv")
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[4]  # of the sources
 TRANSLATE = f"translate what '{REFERENCE}' has there"
 
 

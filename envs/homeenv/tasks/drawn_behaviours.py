@@ -24,25 +24,25 @@ from typing import Any, Literal
 from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand, Target
 from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.utterances import add_self_correction, write_utterance
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.actions import DeviceAction, home_after_calls, make_action, propose_action, spoken_call
+from homerl.envs.homeenv.tasks.author import first_filter_failure
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent, Part
-from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.envs.homeenv.tasks.intents.ambiguous import (
     AnyDeviceRequest,
     UnvaluedRequest,
-    WhichDeviceQuestion,
     can_leave_out_device,
     can_leave_out_value,
     open_kind_of,
+    which_device_question,
 )
 from homerl.envs.homeenv.tasks.intents.device_choice import device_kind, members_of_kind
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import calls_as_acts, plan_undo, repeat_action
 from homerl.models.endpoint.endpoint_settings import Behaviours
-from homerl.play.words.splits import NoSentence, Voice
+from homerl.play.words.grammar import NoSentence, Voice
 
 BY_NAME = (("atomic", None), ("compositional", "explicit"))  # (family, subcategory) of wishes that name every device
 TRIES = 6  # other values that are drawn for a change of mind
@@ -149,7 +149,7 @@ class _Teller:
         kind = open_kind_of(self.home, action)
         for within in (None, room):
             if kind and can_leave_out_device(self.home, action, kind, within):
-                request, question = AnyDeviceRequest(act, kind, within), WhichDeviceQuestion(kind, within)
+                request, question = AnyDeviceRequest(act, kind, within), which_device_question(kind, within)
                 opening = self.make_part("disclosure", request, question=question)
                 slot = frame_meaning("behaviours.slot.device", target=action.target)
                 yield self.with_course(opening, self.make_part("disclosure", slot))

@@ -122,6 +122,7 @@ async def role_play(
         stats.user_errors["unreadable"] = 1  # the model could not play its role
     stats.calls = stats.sampled = client.tally.requests + len(imagined.replies)
     stats.tokens = client.tally.tokens + sum(reply.prompt_tokens + reply.tokens for reply in imagined.replies)
+    # A dialogue is a tree of one branch, so what it would have taken without a search is the same.
     stats.calls_linear, stats.tokens_linear = stats.calls, stats.tokens
     stats.steps_run = stats.steps_linear = stats.nodes = len(imagined.replies)
     if not stats.successes:

@@ -24,6 +24,7 @@ from homerl.envs.homeenv.tasks.actions import DeviceAction
 from homerl.envs.homeenv.tasks.blueprint import Automation, Call, Factors
 from homerl.play.words.answer_rules import Answer
 
+# Files of added folders are modules of this package, so `discover` imports them as it does our own.
 __path__ += added_plugin_folders("intents")
 PARTS = ("device_choice", "earlier_dialogue", "questions")  # what families share; these are none themselves
 DEVICE = re.compile(r'device\("([^"]+)"\)')

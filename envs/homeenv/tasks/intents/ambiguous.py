@@ -20,7 +20,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,11 @@ from pydantic import Field
 from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand, Target, devices_of_kind, parts_of_kind
-from homerl.envs.homeenv.language.speaker import Speaker, is_wide_kind, kind_noun
+from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning, is_wide_kind, kind_noun
+from homerl.envs.homeenv.sim.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE
@@ -191,20 +191,6 @@ def load_complaints() -> dict[str, Complaint]:
 
 
 @dataclass(frozen=True)
-class ComplaintMeaning:
-    """A complaint about a room; without a room, about the room in which the user is."""
-
-    name: str
-    room: Room | None
-
-    def words(self, speaker: Speaker) -> str:
-        """The complaint as a sentence."""
-        if self.room is None:
-            return speaker.say(f"ambiguous.{self.name}.here")
-        return speaker.say(f"ambiguous.{self.name}.in", room=speaker.room(self.room))
-
-
-@dataclass(frozen=True)
 class AppliedRemedy:
     """A remedy for one part of a device in a home.
 
@@ -239,7 +225,8 @@ def propose_state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | Non
         feasible = [remedy for remedy in applied if remedy.how is not None]
         if feasible and not any(remedy.device.did in ask.taken for remedy in applied):
             unnamed = room == user_room(home, ask) and rng.random() < HERE  # the agent knows that the user is there
-            return _draft_complaint(home, ComplaintMeaning(name, None if unnamed else room), applied, rng.choice(feasible))
+            said = frame_meaning(f"ambiguous.{name}.here") if unnamed else frame_meaning(f"ambiguous.{name}.in", room=room)
+            return _draft_complaint(home, said, applied, rng.choice(feasible))
     return None
 
 
@@ -271,7 +258,7 @@ def _parts_in_room(home: Home, room: Room, kind: str) -> list[tuple[Device, str]
     return [(device, prefix) for device in home.find_devices(room.id) for prefix in parts_of_kind(device, kind)]
 
 
-def _draft_complaint(home: Home, meaning: ComplaintMeaning, applied: list[AppliedRemedy], chosen: AppliedRemedy) -> Draft:
+def _draft_complaint(home: Home, meaning: Meaning, applied: list[AppliedRemedy], chosen: AppliedRemedy) -> Draft:
     assert chosen.how is not None
     slots = sorted({slot for remedy in applied for slot in remedy.better.slots})
     return Draft(
@@ -322,25 +309,6 @@ def load_scenes() -> dict[str, SceneSpec]:
 
 
 @dataclass(frozen=True)
-class SceneMeaning:
-    """The announcement of what the user is about to do.
-
-    `room` is None if the whole home is meant (`at_home`), if the user is in the room, or if it is the only room for it.
-    """
-
-    name: str
-    room: Room | None
-    at_home: bool = False
-
-    def words(self, speaker: Speaker) -> str:
-        """The announcement as a sentence."""
-        key = f"ambiguous.scene.{self.name}"
-        if self.room is not None:
-            return speaker.say(f"{key}.in", room=speaker.room(self.room))
-        return speaker.say(f"{key}.home" if self.at_home else f"{key}.here")
-
-
-@dataclass(frozen=True)
 class GrantedWish:
     """A wish for one part: its operation and action, the condition that then holds, and whether it holds already."""
 
@@ -388,11 +356,16 @@ def _draft_scene(home: Home, name: str, scene: SceneSpec, room: Room | None, rng
     # The agent can infer the room if it is the only one for the scene, or if the user is there.
     alone = sum(other.type in scene.rooms for other in home.plan.rooms) == 1
     bare = room is not None and (alone or room == user_room(home, ask)) and rng.random() < 0.6
+    key = f"ambiguous.scene.{name}"
+    if room is None or bare:
+        meaning = frame_meaning(f"{key}.home" if room is None else f"{key}.here")
+    else:
+        meaning = frame_meaning(f"{key}.in", room=room)
     kept = dict.fromkeys(one.condition for one in granted if one.already)
     devices = tuple(dict.fromkeys(one.device.did for one in todo))
     return Draft(
         "scene_level",
-        SceneMeaning(name, None if bare else room, at_home=room is None),
+        meaning,
         Factors(clarity="ambiguous", scope="single_device" if len(devices) == 1 else "multi_device"),
         conditions=tuple(one.condition for one in todo),
         devices=devices,
@@ -477,19 +450,12 @@ class AnyDeviceRequest:
         return speaker.say("request", act=speaker.act(self.act, said))
 
 
-@dataclass(frozen=True)
-class WhichDeviceQuestion:
-    """The clarifying question which device of a kind is meant."""
-
-    kind: str
-    room: Room | None
-
-    def words(self, speaker: Speaker) -> str:
-        """The question; it asks for the room if none was named."""
-        slots = {"one": kind_noun(self.kind, "one", speaker), "each": speaker.say(f"kind.{self.kind}.count", number="")}
-        if self.room is None:
-            return speaker.say("ambiguous.ask_room", **slots)
-        return speaker.say("ambiguous.ask_device", **slots, room=speaker.room(self.room))
+def which_device_question(kind: str, room: Room | None) -> Meaning:
+    """The clarifying question which device of a kind is meant; it asks for the room if none was named."""
+    one, each = partial(kind_noun, kind, "one"), frame_meaning(f"kind.{kind}.count", number="")
+    if room is None:
+        return frame_meaning("ambiguous.ask_room", one=one, each=each)
+    return frame_meaning("ambiguous.ask_device", one=one, each=each, room=room)
 
 
 @dataclass(frozen=True)
@@ -536,7 +502,7 @@ def _leave_out_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         room = action.device.room if rng.random() < 0.35 else None
         if action.device.did not in ask.taken and can_leave_out_device(home, action, kind, room):
             request = AnyDeviceRequest(action.act(), kind, room)
-            return _draft_open_request(action, request, WhichDeviceQuestion(kind, room))
+            return _draft_open_request(action, request, which_device_question(kind, room))
     return None
 
 

@@ -14,9 +14,9 @@ from itertools import islice
 from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand, Target
 from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.times_and_states import AttributeState, AttributeStates
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import (
     DeviceAction,
     actions,
@@ -40,6 +40,7 @@ SEVERAL = Factors(dependency="dependent", scope="multi_device")
 TRIED = 25  # past actions tried in a home
 
 
+# `speaker.act(act, phrase)` would say almost the same, but a short speaker has its own frames only for targets of its own.
 class _PointingSpeaker(Speaker):
     """Speaks as another speaker does, but says a given phrase ("that one") for each target."""
 
@@ -187,6 +188,7 @@ def draft_follow_up(ask: Ask, rng: random.Random, home: Home, done: Sequence[Dev
     before = tuple(call for action in done for call in action.plan)
     end = home_after_calls(home, [*before, *now.plan])
     conditions = [compile_condition(text, home.plan) for text in (*(action.condition for action in done), *now.conditions)]
+    # Live intents come one after the other: none may be met at the start, and the later must leave the earlier met.
     can_be_live = all(not condition.holds_in(home) and condition.holds_in(end) for condition in conditions)
     if ask.first and (not can_be_live or rng.random() < 0.5):
         return replace(now, before=before, past=tuple(past_request(action) for action in done))

@@ -9,7 +9,7 @@ Invariant: an utterance never names both the device and the value that it asks f
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,7 +64,7 @@ NOTED = frame_meaning("memory.noted")
 # short term
 
 
-def _recall_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_value(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Set it to what I told you": a value named for later, with something else in between."""
     for action in past_actions(home, rng, ask):
         between = _draw_other_action(home, action, rng, ask)
@@ -72,22 +72,20 @@ def _recall_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
             continue
         told = frame_meaning("memory.later", text=action.act())
         meaning = frame_meaning("memory.as_told", target=action.target)
-        return _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
-    return None
+        yield _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
 
 
-def _recall_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_device(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Turn on the one I spoke of": a device named for later, with another in between."""
     for action in past_actions(home, rng, ask):
         between = _draw_other_action(home, action, rng, ask)
         if between is not None:
             told = frame_meaning("memory.choice", target=action.target)
             meaning = PhrasedRequest(action.act(), frame_meaning("memory.chosen"), "multi_turn.now")
-            return _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
-    return None
+            yield _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
 
 
-def _repeat_first_setting(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _repeat_first_setting(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Set B as I had A at first", after A has been changed."""
     for first in past_actions(home, rng, ask):
         now = home_after_calls(home, first.plan)
@@ -98,11 +96,10 @@ def _repeat_first_setting(home: Home, rng: random.Random, ask: Ask) -> Draft | N
         for action in repeat_on_others(later, first, rng, ask):
             past = (past_request(first), past_request(second))
             meaning = frame_meaning("memory.as_first", target=action.target, other=first.target)
-            return _draft_recall(action, meaning, (*first.plan, *second.plan), past)
-    return None
+            yield _draft_recall(action, meaning, (*first.plan, *second.plan), past)
 
 
-def _undo_earlier(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _undo_earlier(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Leave A as it was after all, B instead", with something else in between."""
     for first in past_actions(home, rng, ask):
         if (between := _draw_other_action(home, first, rng, ask)) is None:
@@ -114,8 +111,7 @@ def _undo_earlier(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
             continue
         meaning = frame_meaning("multi_turn.instead", wrong=first.target, text=action.act())
         draft = draft_undo_and_act(undo, first, action, meaning, (between,))
-        return replace(draft, subcategory="short_term")
-    return None
+        yield replace(draft, subcategory="short_term")
 
 
 def _draw_other_action(
@@ -184,7 +180,7 @@ class PreferenceFact:
         return text[0].upper() + text[1:]
 
 
-def _recall_for_occasion(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_for_occasion(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Time to sleep": what the user wants then, of one device or of two."""
     for cue in rng.sample(list(CUES), len(CUES)):
         devices = [device for device in _devices_for_occasion(home, rng, cue) if device.did not in ask.taken]
@@ -196,11 +192,10 @@ def _recall_for_occasion(home: Home, rng: random.Random, ask: Ask) -> Draft | No
         usual = frame_meaning("memory.usual", doing=frame_meaning(f"memory.cue.{cue}.doing"))
         meaning = frame_meaning(f"memory.cue.{cue}.say") if rng.random() < 0.6 else usual
         if others:
-            return _draft_preferences(home, meant, others, meaning, rng)
-    return None
+            yield _draft_preferences(home, meant, others, meaning, rng)
 
 
-def _recall_for_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_for_device(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Set the lamp how I like it"."""
     for device in rng.sample(home.plan.devices, len(home.plan.devices)):
         preference = _draw_preference(home, device, rng) if device.did not in ask.taken else None
@@ -209,10 +204,9 @@ def _recall_for_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None
         meant = (PreferenceFact(None, preference),)
         others = [fact for fact in _draw_distractors(home, rng, meant) if fact.preference.device != device]
         if len(others) >= FACTS[0] - 1:
-            return _draft_preferences(
+            yield _draft_preferences(
                 home, meant, others, frame_meaning("memory.how_i_like", target=Target.of_device(device)), rng
             )
-    return None
 
 
 def _draft_preferences(
@@ -283,11 +277,14 @@ def _draw_preference(home: Home, device: Device, rng: random.Random) -> DevicePr
     return preference
 
 
-def _one_of_ways(*ways: Propose) -> Propose:
-    """The proposals in random order; an earlier dialogue and a memory belong to the first intent of a blueprint."""
+def _one_of_ways(*ways: Callable[[Home, random.Random, Ask], Iterator[Draft | None]]) -> Propose:
+    """The ways in random order; an earlier dialogue and a memory belong to the first intent of a blueprint.
+
+    What a way yields first counts, and no more is drawn.
+    """
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-        drafts = (way(home, rng, ask) for way in rng.sample(ways, len(ways)))
+        drafts = (next(way(home, rng, ask), None) for way in rng.sample(ways, len(ways)))
         return next(filter(None, drafts), None) if ask.first else None
 
     return propose

@@ -30,13 +30,13 @@ Ways = tuple[str, ...]
 
 
 @lru_cache
-def _grammars() -> tuple[Grammar, ...]:
+def _grammars_of_all_languages() -> tuple[Grammar, ...]:
     return tuple(map(home_grammar, list_home_languages()))
 
 
 def _frames_of(keys: Sequence[str]) -> Iterator[str]:
     """The frames of these keys in all languages, without those that leave something open."""
-    for key, known in product(keys, _grammars()):
+    for key, known in product(keys, _grammars_of_all_languages()):
         if key in known:
             yield from (text for text in known.plain_texts(key) if not set(text) & set("[(|<"))
 
