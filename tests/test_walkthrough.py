@@ -27,7 +27,7 @@ from homerl.envs.assistant.serving.real_home import HomeAssistantHome
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.core.world import tool_call_to_action
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.envs.homeenv.tasks.situation import home_situation_of

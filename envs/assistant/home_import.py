@@ -78,7 +78,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import MILD, REPORT, save_home
-from homerl.envs.homeenv.sim.plan.import_origin import Link, Origin
+from homerl.envs.homeenv.sim.home_plan import Link, Origin
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 SYSTEM = "homeassistant"

@@ -14,25 +14,25 @@ from typing_extensions import TypedDict
 Message = dict[str, Any]
 
 
-class CalledRow(TypedDict):
+class StoredFunction(TypedDict):
     """The function of a call: its name, and its arguments as JSON text."""
 
     name: str
     arguments: str
 
 
-class CallRow(TypedDict):
+class StoredCall(TypedDict):
     """A tool call in a stored message."""
 
-    function: CalledRow
+    function: StoredFunction
 
 
-class MessageRow(TypedDict):
+class StoredMessage(TypedDict):
     """A stored message."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
-    tool_calls: NotRequired[list[CallRow]]
+    tool_calls: NotRequired[list[StoredCall]]
     tool_call_id: NotRequired[str]
 
 

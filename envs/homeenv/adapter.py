@@ -62,7 +62,7 @@ class HomeEnvWorld(WorldAdapter):
     @property
     def visits(self) -> Visits:
         """Homes in which a person talks with an agent, see `visits`."""
-        from homerl.envs.homeenv.visits.home_visits import HomeVisits
+        from homerl.envs.homeenv.visits import HomeVisits
 
         return HomeVisits()
 
@@ -73,9 +73,8 @@ class HomeEnvWorld(WorldAdapter):
 
     @property
     def suites(self) -> Mapping[str, Suite]:
-        """SmartHome-Bench and SMH-Bench, see `bench.suite`; and a person's own homes, see `bench.own_homes`."""
-        from homerl.envs.homeenv.bench.own_homes import OWN_HOME
-        from homerl.envs.homeenv.bench.suite import SUITES
+        """SmartHome-Bench and SMH-Bench, and a person's own homes."""
+        from homerl.envs.homeenv.bench.suite import OWN_HOME, SUITES
 
         return {**SUITES, OWN_HOME.name: OWN_HOME}
 

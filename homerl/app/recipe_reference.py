@@ -54,7 +54,7 @@ def schema_definitions() -> Mapping[str, Schema]:
 
 
 def definition_name(model: type[BaseModel]) -> str:
-    """The name in `definitions` of a kind of run or of a source of blueprints."""
+    """The name in `schema_definitions` of a kind of run or of a source of blueprints."""
     return _generate_schemas()[0][model]
 
 

@@ -1,4 +1,4 @@
-"""The task of `scripts/strategies`: six wishes for devices, one spare turn, and a demonstrator who errs, to begin from.
+"""The task of `scripts/strategy_study`: six wishes for devices, one spare turn, and a demonstrator who errs, to begin from.
 
 Invariants: a blueprint is a pure function of split and seed, and passes the author's filters; the demonstrator's dialogues
 are kept whether they ended well or not, so that a model trained on them errs about as often.

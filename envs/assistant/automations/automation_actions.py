@@ -1,4 +1,4 @@
-"""Actions of an automation as steps of a rule (`envs/homeenv/sim/state/rules_and_programs.py`).
+"""Actions of an automation as steps of a rule (`envs/homeenv/sim/rules.py`).
 
 What only tells people something, or reaches beyond the home, is no step: it changes nothing here. What may reach a device
 by another way is told to those who guard the home (`outside`).
@@ -337,7 +337,7 @@ def define_variables(scope: AutomationScope, variables: Any) -> None:
         names = dict(scope.names)
 
         def value(text: Any = text, names: dict[str, Any] = names) -> Any:
-            if text == "(left out)":
+            if text == HIDDEN:
                 raise UnreadableAutomation("a variable is no template that can be read")
             return replace(scope, names=names).read_template_value(text) if isinstance(text, str) and "{" in text else text
 

@@ -50,7 +50,7 @@ from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClie
 from homerl.envs.assistant.privacy import CODES
 from homerl.envs.homeenv.sim.automation import make_recorded_rule
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.import_origin import Hidden, Unfollowed
+from homerl.envs.homeenv.sim.home_plan import Hidden, Unfollowed
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 NAMED = re.compile(r"[A-Za-z_]+\.[A-Za-z0-9_]+")  # an entity, also in a template

@@ -18,7 +18,7 @@ from typing import Any
 from homerl.envs.assistant.listing.home_listing import ListedEntity, entity_domain, is_number
 from homerl.envs.core.documents import read_json
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
-from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS
+from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, UNIT_SIGNS
 
 Forms = Mapping[str, Mapping[str, Mapping[str, Any]]]  # domain -> service -> form
 Typed = dict[str, Any]  # an attribute or argument as JSON
@@ -70,16 +70,7 @@ CAPABILITIES = frozenset(  # attributes that are limits, or are of no interest t
     "precipitation_unit pressure_unit temperature_unit visibility_unit wind_speed_unit code_arm_required "
     "display_precision release_url release_summary title auto_update native_unit_of_measurement".split()
 )
-UNITS = {
-    "°C": "celsius",
-    "°F": "fahrenheit",
-    "%": "percentage",
-    "lx": "lux",
-    "K": "kelvin",
-    "s": "second",
-    "min": "minute",
-    "h": "hour",
-}
+UNITS = {sign: unit for unit, sign in UNIT_SIGNS.items()} | {"°F": "fahrenheit"}
 
 
 @cache

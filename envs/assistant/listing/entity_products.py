@@ -40,9 +40,9 @@ from homerl.envs.assistant.listing.home_listing import WHITE, ImportNote, Listed
 from homerl.envs.assistant.listing.homeassistant_client import ROAMING, is_moved_at_once
 from homerl.envs.assistant.listing.product_narrowing import Spec
 from homerl.envs.assistant.privacy import is_secret_attribute
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, DeviceSpec, spec_from_json
-from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE, Link
+from homerl.envs.homeenv.sim.home_plan import AVAILABLE, Link
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, canonical_moment
 
@@ -61,14 +61,14 @@ REPEATED = {  # what the state, or another attribute, tells too
 STEPS = ("percentage_step",)  # arguments that are no value of the attribute of this name
 HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
 PLAIN = (*SENSORS, "air_quality", "sun", "zone", "event", "device_tracker", "calendar")  # domains whose state nobody sets
-
-
-GROUPED = [  # its services, which are those of no domain there
-    {"name": "turn_on", "description": "Turn it on", "code": 'self.state = "on"'},
-    {"name": "turn_off", "description": "Turn it off", "code": 'self.state = "off"'},
-    {"name": "toggle", "description": "Switch it over", "code": 'self.state = "off" if self.state == "on" else "on"'},
-]
-
+SWITCHING = {  # what services do that switch
+    "turn_on": 'self.state = "on"',
+    "turn_off": 'self.state = "off"',
+    "toggle": 'self.state = "off" if self.state == "on" else "on"',
+}
+SAID = {"turn_on": "Turn it on", "turn_off": "Turn it off", "toggle": "Switch it over"}
+# the services of a group, which are those of no domain there
+GROUPED = [{"name": name, "description": SAID[name], "code": code} for name, code in SWITCHING.items()]
 WRITTEN = frozenset(  # kinds of selectors whose values are texts
     "text select state time date datetime duration entity area device template icon".split()
 )
@@ -419,10 +419,8 @@ def generic_service(
 def _write_code(name: str, arguments: list[Typed], attributes: Mapping[str, Typed]) -> Iterator[str]:
     state = attributes.get("state", {})
     switched = state.get("type") == "str" and set(SWITCHED) <= set(state.get("options", SWITCHED))
-    if name in ("turn_on", "turn_off") and switched:
-        yield f'self.state = "{name[5:]}"'
-    if name == "toggle" and switched:
-        yield 'self.state = "off" if self.state == "on" else "on"'
+    if switched and name in SWITCHING:
+        yield SWITCHING[name]
     for argument in arguments:
         target = argument["name"]
         if name in ("set_value", "select_option") and target in ("value", "option"):

@@ -20,12 +20,12 @@ from homerl.envs.assistant.privacy import hide_secret_values
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 from homerl.envs.homeenv.sim.assist.value_translation import translation_table
 from homerl.envs.homeenv.sim.automation import arm_rule
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Attribute
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument, Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE, SAME, Link
-from homerl.envs.homeenv.sim.state.home_state import replace_rooms_by_ids
-from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
+from homerl.envs.homeenv.sim.home_plan import AVAILABLE, SAME, Link
+from homerl.envs.homeenv.sim.home_state import replace_rooms_by_ids
+from homerl.envs.homeenv.sim.rules import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import attributes_in, parse_expression
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, canonical_moment

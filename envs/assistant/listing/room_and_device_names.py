@@ -20,8 +20,7 @@ from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.envs.homeenv.sim.plan.import_origin import Storey
+from homerl.envs.homeenv.sim.home_plan import FixedPlan, Storey
 
 GENERAL = "room"  # the type of a room whose name says nothing
 TAKEN = re.compile(rf"({HOME}|{OUTDOORS})(_area)*")

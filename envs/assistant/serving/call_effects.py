@@ -22,9 +22,9 @@ from homerl.envs.assistant.serving.secret_masking import HIDDEN
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.envs.homeenv.sim.state.home_state import SlotChange
-from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule, RuleProgress
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
+from homerl.envs.homeenv.sim.home_state import SlotChange
+from homerl.envs.homeenv.sim.rules import HomeRule, RuleProgress
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType
 
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived

@@ -83,7 +83,7 @@ from homerl.envs.assistant.serving.secret_masking import find_password_fields, s
 from homerl.envs.core.messages import Message, text_message
 from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import PromptName
 from homerl.play.episode import Episode, EpisodeLimits

@@ -44,7 +44,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
 
 OWNER_ALONE = 0o600  # the mode of a log: it says what people said, and when they are at home
 SHOWN = 200  # characters of a damaged line

@@ -21,10 +21,10 @@ from typing import Any, Self
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action, action_arguments
 from homerl.envs.homeenv.sim.assist.entities_of_home import areas_of_plan
-from homerl.envs.homeenv.sim.assist.entity_matching import is_same_name
+from homerl.envs.homeenv.sim.assist.intents import is_same_name
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_world import HomeWorld, result_as_observation
-from homerl.envs.homeenv.sim.sandbox import RunResult
+from homerl.envs.homeenv.sim.toolset import RunResult
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.toolsets.smh import AUTOMATING
 from homerl.envs.homeenv.sim.values.auditor import Refused

@@ -23,7 +23,7 @@ from homerl.envs.assistant.listing.room_and_device_names import (
 )
 from homerl.envs.assistant.serving.live_situation import UNMADE, ToolAttempt, TwinCall
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
 from homerl.play.tool_call_parser import read_tool_calls
 from homerl.play.trajectory import Step
 

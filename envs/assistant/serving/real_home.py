@@ -52,14 +52,12 @@ from homerl.envs.assistant.serving.exchange import Exchange
 from homerl.envs.assistant.serving.live_situation import Answers, TwinCall, tool_call_key
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.assist import assist_tools as assist
-from homerl.envs.homeenv.sim.assist.entity_matching import EntityConstraints, NoMatch, match_entities
-from homerl.envs.homeenv.sim.assist.intent_calls import IntentFailed
+from homerl.envs.homeenv.sim.assist.intents import EntityConstraints, IntentFailed, NoMatch, match_entities
 from homerl.envs.homeenv.sim.automation import compile_rule
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.envs.homeenv.sim.plan.import_origin import Unfollowed
-from homerl.envs.homeenv.sim.sandbox import RunResult
-from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
+from homerl.envs.homeenv.sim.home_plan import FixedPlan, Unfollowed
+from homerl.envs.homeenv.sim.rules import HomeRule
+from homerl.envs.homeenv.sim.toolset import RunResult
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.play.situation import Reply
 from homerl.play.tool_call_parser import read_tool_calls

@@ -45,7 +45,7 @@ from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.assist.entities_of_home import entity_shapes
 from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
-from homerl.envs.homeenv.sim.plan.import_origin import Link, Origin
+from homerl.envs.homeenv.sim.home_plan import Link, Origin
 
 Half = Literal["train", "heldout"]
 NAMES = LanguagePart(Path(__file__).parent / "names", "names.yaml")

@@ -52,7 +52,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import (
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import REPORT, load_home
-from homerl.envs.homeenv.sim.plan.import_origin import Origin
+from homerl.envs.homeenv.sim.home_plan import Origin
 
 Keep = Literal["nothing", "weather", "state"]
 Range = tuple[int, int]
@@ -373,7 +373,7 @@ def _redraw_state(home: Home, sky: Sky, forecast: Sequence[WeatherChange], rng: 
     drawn = Home.build_home(plan.rooms, plan.devices, state, sky.clock, plan.entrance, forecast, origin=plan.origin)
     for counter in drawn.plan.time_wiring.counters:
         if not counter.is_counting(drawn.values):
-            drawn.write_slot(counter.slot, counter.type.check_value(0))
+            drawn.write_slot(counter.slot, counter.attribute.check_value(0))
     shift = sky.clock - home.clock
     for rule in home.rules:
         at = rule.definition.at

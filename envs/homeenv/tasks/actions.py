@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from homerl.envs.homeenv.language.meaning import Act, SpokenValue, Target, parts_of_kind, spoken_step
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Service
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument, Service
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused

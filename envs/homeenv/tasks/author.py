@@ -31,10 +31,10 @@ from homerl.envs.homeenv.language.meaning import Meaning
 from homerl.envs.homeenv.language.speaker import Speaker, Wording
 from homerl.envs.homeenv.language.utterances import write_utterance
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.sandbox import run_code
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS, ToolsetName
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -42,8 +42,7 @@ from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent, Past, Profile, PromptName
 from homerl.envs.homeenv.tasks.goals import HeardReplies, compile_goals, compile_keeps, find_automation_flaw
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, intent_families
-from homerl.play.words.grammar import Pool
-from homerl.play.words.splits import AS_IT_IS, NoSentence, Split, UnclearSentence, Voice, Writing
+from homerl.play.words.grammar import AS_IT_IS, NoSentence, Pool, Split, UnclearSentence, Voice, Writing
 from homerl.worlds.contract import no_blueprint_error
 
 ILLS = (

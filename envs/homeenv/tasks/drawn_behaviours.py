@@ -24,9 +24,9 @@ from typing import Any, Literal
 from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand, Target
 from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.utterances import add_self_correction, write_utterance
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.actions import DeviceAction, home_after_calls, make_action, propose_action, spoken_call
 from homerl.envs.homeenv.tasks.author import first_filter_failure
@@ -42,7 +42,7 @@ from homerl.envs.homeenv.tasks.intents.ambiguous import (
 from homerl.envs.homeenv.tasks.intents.device_choice import device_kind, members_of_kind
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import calls_as_acts, plan_undo, repeat_action
 from homerl.models.endpoint.endpoint_settings import Behaviours
-from homerl.play.words.splits import NoSentence, Voice
+from homerl.play.words.grammar import NoSentence, Voice
 
 BY_NAME = (("atomic", None), ("compositional", "explicit"))  # (family, subcategory) of wishes that name every device
 TRIES = 6  # other values that are drawn for a change of mind

@@ -32,12 +32,10 @@ from itertools import product
 from typing import Any, cast
 
 from homerl.envs.homeenv.sim.automation import make_rule
+from homerl.envs.homeenv.sim.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
-from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
-from homerl.envs.homeenv.sim.state.time_passing import advance_clock
+from homerl.envs.homeenv.sim.rules import HomeRule, next_cron_time
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.sim.values.cron_times import next_time
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.blueprint import Automation, Blueprint, Call, Intent
 from homerl.play.words.answer_rules import judge_answer_by_rules
@@ -451,9 +449,9 @@ def _cron_times(cron: str, now: int) -> tuple[int | None, ...]:
     of `PROBES`.
     """
     times: list[int] = []
-    while len(times) < FIRST and (moment := next_time(cron, times[-1] if times else now)) is not None:
+    while len(times) < FIRST and (moment := next_cron_time(cron, times[-1] if times else now)) is not None:
         times.append(moment)
-    return tuple(times) if len(times) < FIRST else (*times, *(next_time(cron, now + ahead) for ahead in PROBES))
+    return tuple(times) if len(times) < FIRST else (*times, *(next_cron_time(cron, now + ahead) for ahead in PROBES))
 
 
 def _agree_in_states(task: AutomationTask, made: HomeRule) -> bool:
@@ -491,7 +489,7 @@ def _agree_in_events(task: AutomationTask, made: HomeRule) -> bool:
             for change in home.diff(other):
                 if change.slot not in home.plan.time_wiring.counter_of:  # counters keep counting
                     home.write_slot(change.slot, change.after)
-            fired += advance_clock(home, seconds)
+            fired += home.advance(seconds)
         ours, theirs = ([f.clock for f in fired if f.rule == id] for id in ("wanted", "made"))
         if len(ours) != len(theirs) or any(abs(a - b) > JITTER for a, b in zip(ours, theirs)):
             return False

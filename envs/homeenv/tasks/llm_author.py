@@ -27,10 +27,10 @@ from pydantic import Field
 from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.maker.make import make_home
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.author import (
     BlueprintRecipe,
     assemble_blueprint,
@@ -42,7 +42,7 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent
 from homerl.envs.homeenv.tasks.persona import find_leaked_word
 from homerl.envs.homeenv.tasks.prompts import describe_services
 from homerl.models.endpoint.structured_answers import OneLineText, StructuredClient
-from homerl.play.words.splits import Split, split_of
+from homerl.play.words.grammar import Split, split_of
 from homerl.play.words.user_manner import load_manner
 from homerl.worlds.contract import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
 

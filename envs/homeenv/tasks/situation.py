@@ -15,10 +15,10 @@ from typing import Any, ClassVar, cast
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action
 from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.sim.conditions import Condition
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.home_world import HomeWorld, name_state_changes
-from homerl.envs.homeenv.sim.plan.conditions import Condition
 from homerl.envs.homeenv.sim.toolset import ToolsetWriter
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, turns_needed
@@ -128,7 +128,7 @@ class HomeSituation(Situation):
 
     def takes_name(self, tool: str) -> bool:
         """Whether a tool of the toolset has an argument `name`, such as those of `assist`."""
-        return tool in self.world.named
+        return tool in self.world.tools_with_name
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """Record whether the agent's words answer the intent's question, or ask a needed clarifying question."""

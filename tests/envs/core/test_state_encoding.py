@@ -14,7 +14,7 @@ from homerl.envs.core.state_encoding import AddedField, state_text, text_hash, w
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.air_physics import Outdoors
-from homerl.envs.homeenv.sim.state.rules_and_programs import Action
+from homerl.envs.homeenv.sim.rules import Action
 from homerl.envs.personalhome.sim.env import call_household_tool
 from homerl.envs.personalhome.sim.household import Fact, LifeEvent, Member, Memory, Pet
 from homerl.envs.personalhome.sim.household_state import HouseholdState, Note, Routine

@@ -14,8 +14,8 @@ import pytest
 from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.app.runs.stages import run_bench
 from homerl.bench.recipe import BenchRecipe
-from homerl.bench.rescore import rescore_run
 from homerl.bench.runner import NothingScored
+from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.bench.suite import SUITES, make_home_instance, suite_slots

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from homerl.envs.core.messages import tool_call
 from homerl.envs.core.world import MOST_LEVELS, ToolCall
-from homerl.envs.homeenv.sim.sandbox import RunResult
-from homerl.envs.homeenv.sim.tools import Tool
+from homerl.envs.homeenv.sim.toolset import RunResult, Tool
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.play.episode import Episode, EpisodeLimits
@@ -180,7 +179,7 @@ def test_code_is_seen_in_every_world(toolset):
 def test_code_is_seen_in_calls_of_any_tool_that_takes_some():
     episode = started("smh").fork()
     tool = Tool("run", "Run code.", {"code": "Python"}, ("code",), lambda *_: RunResult("ran"))
-    episode.world._toolset = episode.world._toolset | {"run": tool}
+    episode.world._tools = episode.world._tools | {"run": tool}
     episode.add_utterance("go", 1)
     step = episode.apply_reply(Reply(calling(("run", '{"code": "a = 1"}'), ("list_automations", '{"code": "no"}'))))
     assert (step.facts.code, step.facts.code_tokens) == ("a = 1", 3)

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.app.play_suite import BenchRun, run_benchmark
-from homerl.bench.rescore import rescore_run
 from homerl.bench.scores import build_result_row, score_results
+from homerl.bench.stored_scores import rescore_run
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, text_message, tool_call
 from homerl.envs.homeenv.agents.expert import Expert
@@ -28,7 +28,7 @@ from homerl.envs.homeenv.tasks.situation import writer_of
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.envs.simuhome.tasks.expert import FixedAnswerAgent, acting_message, actions_in_messages, expert_plan
-from homerl.envs.simuhome.tasks.languages import simuhome_grammar
+from homerl.envs.simuhome.tasks.sentences import simuhome_grammar
 from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play

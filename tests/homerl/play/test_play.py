@@ -255,7 +255,7 @@ def test_after_an_error_of_the_world_the_episode_is_as_before_the_message():
 def test_a_sandbox_that_is_gone_is_the_worlds_fault(monkeypatch):
     several()  # made through the sandbox, so made before it is gone
     with Monty(max_processes=1, checkout_timeout=0.5) as pool:
-        monkeypatch.setattr(sandbox, "_pool", lambda: pool)
+        monkeypatch.setattr(sandbox, "_started_pool", lambda: pool)
         with pool.checkout():
             assert played(Says(NOTHING)).outcome is Outcome.WORLD_ERROR, "no worker is free"
         assert played(Says(NOTHING)).outcome is Outcome.STEP_LIMIT

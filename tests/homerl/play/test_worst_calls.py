@@ -19,9 +19,9 @@ from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home_file import save_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.simuhome.sim.env import SimuHome
-from homerl.envs.simuhome.sim.react_format import parse_step
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.envs.simuhome.tasks.expert import SimuHomeExpert
+from homerl.envs.simuhome.tasks.react_agent import parse_step
 from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.play.tool_call_parser import parse_json_answer, parse_model_json, parse_reply

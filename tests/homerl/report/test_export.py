@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from homerl.app.chat.partner import find_model_and_terms
+from homerl.app.chat.session import find_model_and_terms
 from homerl.app.cli.app import app
 from homerl.app.runs.recipe import load_recipe
 from homerl.app.runs.stages import run_bench

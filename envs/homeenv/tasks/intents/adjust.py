@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from homerl.envs.homeenv.language.meaning import Target, spoken_step
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Service
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Service
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused

@@ -30,10 +30,10 @@ from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand, Target, devices_of_kind, parts_of_kind
 from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning, is_wide_kind, kind_noun
+from homerl.envs.homeenv.sim.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE

@@ -14,9 +14,9 @@ from itertools import islice
 from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand, Target
 from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.times_and_states import AttributeState, AttributeStates
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import (
     DeviceAction,
     actions,

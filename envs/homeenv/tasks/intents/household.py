@@ -19,8 +19,8 @@ from homerl.envs.homeenv.language import home_grammar, list_home_languages
 from homerl.envs.homeenv.language.meaning import Target, refuse_shared_device
 from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.times_and_states import join_clauses
+from homerl.envs.homeenv.sim.devices.attributes_and_services import CompiledService
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import code_literal

@@ -21,9 +21,9 @@ from homerl.envs.homeenv.language.meaning import (
     refuse_shared_device,
 )
 from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, home_after_calls, make_action, propose_action
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, PastTurn, Propose, draft_of_actions
 from homerl.envs.homeenv.tasks.intents.device_choice import device_kind, members_of_kind

@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.tools import RULE_OF
+from homerl.envs.homeenv.sim.toolset import RULE_OF
 from homerl.envs.homeenv.sim.values import auditor as audit
 from homerl.envs.homeenv.sim.values.types_and_ranges import clip_text, quote_value
 from homerl.envs.personalhome.sim.household import Member

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.personalhome.sim.appliance_catalogue import load_features
 from homerl.envs.personalhome.sim.household import Memory

@@ -11,7 +11,7 @@ from homerl.envs.assistant.home_import import ImportedHome, import_home
 from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, SERVICES, STATES
 from homerl.envs.core.state_encoding import state_text
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.sandbox import Limits
+from homerl.envs.homeenv.sim.toolset import Limits
 from homerl.envs.homeenv.sim.toolsets.smh import edit_automation
 from tests.envs.assistant.listing.replay import listing, naming
 

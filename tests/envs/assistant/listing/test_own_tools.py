@@ -51,7 +51,7 @@ def small() -> Home:
 
 
 def call(env: HomeEnv, tool: str, **arguments: Any) -> tuple[str, Mapping[str, Any]]:
-    text, _, _, _, info = env.step(tool_call_to_action(tool, arguments, tool in env.named))
+    text, _, _, _, info = env.step(tool_call_to_action(tool, arguments, tool in env.tools_with_name))
     return text, info
 
 

@@ -20,7 +20,7 @@ from homerl.envs.assistant.listing.home_listing import COLOURED, FORMS, complete
 from homerl.envs.assistant.listing.homeassistant_mapping import from_homeassistant, refresh_home
 from homerl.envs.assistant.listing.product_narrowing import narrow_product
 from homerl.envs.core.world import tool_call_to_action
-from homerl.envs.homeenv.sim.assist.api_and_prompt import live_context
+from homerl.envs.homeenv.sim.assist.assist_tools import live_context
 from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec, LoneDevice, spec_from_json
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home

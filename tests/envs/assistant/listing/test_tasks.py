@@ -14,9 +14,9 @@ from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import STATES
 from homerl.envs.homeenv.language.meaning import OPERATORS
 from homerl.envs.homeenv.maker.make import HomeRecipe
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import save_home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.expressions import COMPARISONS
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author_candidate, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint

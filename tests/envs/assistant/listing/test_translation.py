@@ -20,7 +20,7 @@ from homerl.envs.assistant.listing.homeassistant_mapping import (
 )
 from homerl.envs.assistant.privacy import hide_secret_values
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.import_origin import Link
+from homerl.envs.homeenv.sim.home_plan import Link
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from tests.envs.assistant.listing.replay import listing, recorded
 

@@ -61,7 +61,7 @@ def told(of: Home, entity: str) -> str:
 
 def answer(of: Home, tool: str, **arguments: Any) -> str:
     env = HomeEnv(of, (), "assist")
-    text, *_ = env.step(tool_call_to_action(tool, arguments, tool in env.named))
+    text, *_ = env.step(tool_call_to_action(tool, arguments, tool in env.tools_with_name))
     return text
 
 

@@ -11,7 +11,7 @@ from homerl.envs.assistant.home_import import import_home
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.import_origin import Origin
+from homerl.envs.homeenv.sim.home_plan import Origin
 from tests.envs.assistant.listing.replay import listing
 from tests.envs.assistant.listing.test_own_tools import only
 

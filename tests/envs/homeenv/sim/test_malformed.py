@@ -28,8 +28,8 @@ from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
+from homerl.envs.homeenv.sim.rules import next_cron_time
 from homerl.envs.homeenv.sim.values.auditor import RULES, Refused
-from homerl.envs.homeenv.sim.values.cron_times import next_time
 
 pytestmark = pytest.mark.timeout(1800)
 PATIENCE = 20  # seconds of processor time for one reading
@@ -148,7 +148,7 @@ def test_a_wrong_cron_line_is_refused_or_has_times_that_come(rng, after):
         assert refused.rule in RULES and len(refused.message) < 400
         return
     if (cron := made.definition.cron) is not None:
-        times = [next_time(cron, at) for at in (after, after, home.clock)]
+        times = [next_cron_time(cron, at) for at in (after, after, home.clock)]
         assert times[0] == times[1] and (times[0] is None or times[0] > after)
         home.rules = (made,)
         back = home_from_json(home_to_json(home))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from homerl.envs.homeenv.bench.cases import collect_home_cases
 from homerl.envs.homeenv.maker.make import make_home
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.actions import actions, home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint

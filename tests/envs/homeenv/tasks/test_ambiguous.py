@@ -12,10 +12,10 @@ from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.language.meaning import devices_of_kind
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure, make_home_blueprint
@@ -34,7 +34,7 @@ from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.play.spoken_words import spoken_words_of
 from homerl.play.trajectory import Outcome
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Voice
 from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser
 

@@ -8,8 +8,7 @@ import pytest
 from forked import homerl
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.bench.instances import HomeInstance
-from homerl.envs.homeenv.bench.suite import SUITES, make_home_instance, suite_slots
+from homerl.envs.homeenv.bench.suite import SUITES, HomeInstance, make_home_instance, suite_slots
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure, make_home_blueprint
 from homerl.play.loop import play

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from scripted_server import ScriptedServer
 
 from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure
 from homerl.envs.homeenv.tasks.situation import HomeSituation
@@ -23,7 +23,7 @@ from homerl.play.loop import play
 from homerl.play.replay import first_difference
 from homerl.play.situation import BEHAVIOURS, Reply
 from homerl.play.trajectory import Outcome
-from homerl.play.words.splits import split_of
+from homerl.play.words.grammar import split_of
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import (

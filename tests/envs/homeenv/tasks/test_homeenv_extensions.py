@@ -27,9 +27,7 @@ ROOT = Path(__file__).parents[4]
 SWITCH = '''
 """One tool that switches a device on or off."""
 
-from homerl.envs.homeenv.sim.sandbox import RunResult
-from homerl.envs.homeenv.sim.tools import Tool
-from homerl.envs.homeenv.sim.toolset import StructuredWriter, Toolset
+from homerl.envs.homeenv.sim.toolset import RunResult, StructuredWriter, Tool, Toolset
 from homerl.envs.core.messages import tool_call
 
 
@@ -280,7 +278,7 @@ def test_signs_may_have_flags_of_their_own(german):
     file = yaml.safe_load((german / "simuhome.yaml").read_text())
     file["signs"]["absent"] = ["wo ist das", "(?x) gibt \\s es \\s nicht"]
     (german / "simuhome.yaml").write_text(yaml.safe_dump(file))
-    code = "from homerl.envs.simuhome.tasks.languages import shows_sign; print(*(shows_sign('absent', text) for text in {}))"
+    code = "from homerl.envs.simuhome.tasks.sentences import shows_sign; print(*(shows_sign('absent', text) for text in {}))"
     texts = ["Das gibt es nicht.", "There is no lamp.", "gibtesnicht"]
     assert python(code.format(texts), **added(german)).split() == ["True", "True", "False"]
 

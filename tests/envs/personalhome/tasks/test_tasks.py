@@ -21,7 +21,7 @@ import pytest
 
 from homerl.envs.core.messages import call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.personalhome.bench.scenes_suite import FAMILIES, make_filmed_household
+from homerl.envs.personalhome.bench.suite import FAMILIES, make_filmed_household
 from homerl.envs.personalhome.sim.appliance_catalogue import rank_features
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
