@@ -337,7 +337,7 @@ def define_variables(scope: AutomationScope, variables: Any) -> None:
         names = dict(scope.names)
 
         def value(text: Any = text, names: dict[str, Any] = names) -> Any:
-            if text == "(left out)":
+            if text == HIDDEN:
                 raise UnreadableAutomation("a variable is no template that can be read")
             return replace(scope, names=names).read_template_value(text) if isinstance(text, str) and "{" in text else text
 

@@ -50,7 +50,7 @@ class HomeFacts:
         for one in states:
             if not isinstance(one, str) or STATED.fullmatch(one):
                 raise UnreadableAutomation(f"a state is '{one}', which is no text of one")
-        parts = [*dead, f"device({json.dumps(entity)}).state in ({', '.join(map(code_literal, states))},)"]
+        parts = [*dead, f"{device_reference(entity)}.state in ({', '.join(map(code_literal, states))},)"]
         return f"({' or '.join(parts)})" if dead else parts[0]
 
     def entity_text(self, entity: str) -> str:
@@ -58,7 +58,7 @@ class HomeFacts:
         if self.slot_type(entity, "state").type not in TEXTS:
             raise UnreadableAutomation(f"the state of {entity} is compared as a text, and here it is a number")
         self._be_known(entity, [HOME] if entity_domain(entity) not in PEOPLE else [])
-        return f"device({json.dumps(entity)}).state"
+        return f"{device_reference(entity)}.state"
 
     def entity_number(self, entity: str, attribute: str | None) -> str:
         """The number that an entity shows."""
@@ -68,18 +68,18 @@ class HomeFacts:
             raise UnreadableAutomation(
                 f"a trigger or condition by number reads '{attribute or 'state'}' of {entity}, which is no such number here"
             )
-        return f"device({json.dumps(entity)}).{name}"
+        return f"{device_reference(entity)}.{name}"
 
     def is_attribute_value(self, entity: str, attribute: str, value: Any) -> str:
         """That an attribute of an entity has a value."""
         name = self.own_attribute_name(entity, attribute)
         kind = self.slot_type(entity, name)
         if value is None:
-            return f"device({json.dumps(entity)}).{name} == None"
+            return f"{device_reference(entity)}.{name} == None"
         alike = {"bool": (bool,), "int": (int, float), "float": (int, float), "str": (str,), "enum": (str,)}
         if not isinstance(value, alike.get(kind.type, ())) or isinstance(value, bool) is not (kind.type == "bool"):
             raise UnreadableAutomation(f"'{attribute}' of {entity} is compared with '{value}', which is no value of it here")
-        return f"device({json.dumps(entity)}).{name} == {code_literal(value)}"
+        return f"{device_reference(entity)}.{name} == {code_literal(value)}"
 
     def entity_number_within(self, entity: str, attribute: str | None, above: Any, below: Any) -> str:
         """That a number of an entity is within bounds, which are beyond them themselves."""
@@ -98,7 +98,7 @@ class HomeFacts:
     def watched_paths(self, entity: str, attribute: str | None = None, everything: bool = False) -> str:
         """What changes where the state of an entity does, or its attribute, or anything that it shows."""
         told = self.slot_type(entity, "state") and self.home.plan.devices_by_did[entity].spec.readable_attributes
-        device = f"device({json.dumps(entity)})"
+        device = device_reference(entity)
         if everything:
             return device
         if attribute is not None:
@@ -153,7 +153,7 @@ class HomeFacts:
         device = self.home.plan.devices_by_did.get(entity)
         if device is None or AVAILABLE not in device.spec.readable_attributes:
             return {}
-        named = f"device({json.dumps(entity)})"
+        named = device_reference(entity)
         reached = f"{named}.{AVAILABLE} == "
         return {"unavailable": f"{reached}False", "unknown": f"({reached}True and {named}.state == None)"}
 
@@ -165,6 +165,11 @@ class HomeFacts:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise UnreadableAutomation(f"a bound is '{value}', which is no number")
         return value
+
+
+def device_reference(entity: str) -> str:
+    """An entity as conditions and expressions name it."""
+    return f"device({json.dumps(entity)})"
 
 
 def if_then_else_condition(test: str | bool, yes: str | bool, no: str | bool) -> str | bool:

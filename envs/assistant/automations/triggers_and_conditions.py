@@ -33,6 +33,7 @@ from homerl.envs.assistant.automations.home_facts import (
     HOME,
     SUN,
     HomeFacts,
+    device_reference,
     join_with_and,
     join_with_or,
     negate_condition,
@@ -219,7 +220,7 @@ def _clock_text(scope: AutomationScope, value: Any) -> str:
     if is_entity_id(value):
         if not HELPER.fullmatch(value) or getattr(scope.facts.slot_type(value, "state"), "format", None) != "time":
             raise UnreadableAutomation(f"a time of day is that of {value}, which is no such helper here")
-        return f"device({json.dumps(value)}).state"
+        return f"{device_reference(value)}.state"
     at = parse_time_of_day(value)
     return f'"{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}"'
 
@@ -411,7 +412,7 @@ def _read_helper_trigger(scope: AutomationScope, entity: str, days: list[str]) -
         raise UnreadableAutomation(f"a trigger is at '{entity}', which is no time of day")
     week = ",".join(str(QUARTZ[day]) for day in days)
     each_minute = f"0 * * ? * {week} *" if week else "0 * * * * ? *"
-    yield RuleTrigger((f"time_cron = {each_minute}",), given=(f"device({json.dumps(entity)}).state == {shown}",))
+    yield RuleTrigger((f"time_cron = {each_minute}",), given=(f"{device_reference(entity)}.state == {shown}",))
 
 
 def daily_cron(at: int, days: list[str]) -> str:

@@ -61,14 +61,14 @@ REPEATED = {  # what the state, or another attribute, tells too
 STEPS = ("percentage_step",)  # arguments that are no value of the attribute of this name
 HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
 PLAIN = (*SENSORS, "air_quality", "sun", "zone", "event", "device_tracker", "calendar")  # domains whose state nobody sets
-
-
-GROUPED = [  # its services, which are those of no domain there
-    {"name": "turn_on", "description": "Turn it on", "code": 'self.state = "on"'},
-    {"name": "turn_off", "description": "Turn it off", "code": 'self.state = "off"'},
-    {"name": "toggle", "description": "Switch it over", "code": 'self.state = "off" if self.state == "on" else "on"'},
-]
-
+SWITCHING = {  # what services do that switch
+    "turn_on": 'self.state = "on"',
+    "turn_off": 'self.state = "off"',
+    "toggle": 'self.state = "off" if self.state == "on" else "on"',
+}
+SAID = {"turn_on": "Turn it on", "turn_off": "Turn it off", "toggle": "Switch it over"}
+# the services of a group, which are those of no domain there
+GROUPED = [{"name": name, "description": SAID[name], "code": code} for name, code in SWITCHING.items()]
 WRITTEN = frozenset(  # kinds of selectors whose values are texts
     "text select state time date datetime duration entity area device template icon".split()
 )
@@ -419,10 +419,8 @@ def generic_service(
 def _write_code(name: str, arguments: list[Typed], attributes: Mapping[str, Typed]) -> Iterator[str]:
     state = attributes.get("state", {})
     switched = state.get("type") == "str" and set(SWITCHED) <= set(state.get("options", SWITCHED))
-    if name in ("turn_on", "turn_off") and switched:
-        yield f'self.state = "{name[5:]}"'
-    if name == "toggle" and switched:
-        yield 'self.state = "off" if self.state == "on" else "on"'
+    if switched and name in SWITCHING:
+        yield SWITCHING[name]
     for argument in arguments:
         target = argument["name"]
         if name in ("set_value", "select_option") and target in ("value", "option"):

@@ -149,7 +149,7 @@ class ReplyWriter:
     def describe_possible_effects(self, ends: Iterable[str]) -> Iterator[str]:
         """On what automations may act that the twin does not follow. What is not exposed is told by its kind alone."""
         if things := dict.fromkeys(
-            spoken_device_name(self.plan, end) if end in self.plan.devices_by_did else spoken_entity_kind(end)
+            spoken_device_name(self.plan, end) if end in self.plan.devices_by_did else _as_words(entity_domain(end))
             for end in ends
         ):
             yield self.words.fill_phrase("perhaps", what=self.words.join_list(things, "within"))
@@ -278,8 +278,3 @@ def _as_words(path: str) -> str:
 
 def _value_as_text(value: Any) -> str:
     return "nothing" if value is None else str(value)
-
-
-def spoken_entity_kind(entity: str) -> str:
-    """What an entity is, as people write it."""
-    return entity_domain(entity).replace("_", " ")
