@@ -119,7 +119,7 @@ WAYS: dict[str, Way] = {
         ("homerl/bench/runner.py", "write_bench_results"),
         ("homerl/bench/scores.py", "build_result_row"),
         ("homerl/bench/scores.py", "score_results"),
-        ("homerl/play/metrics/registry.py", "score_metrics"),
+        ("homerl/play/bench_results.py", "score_metrics"),
         ("homerl/play/confidence_intervals.py", "mean_interval"),
     ),
 }  # fmt: skip

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from homerl.envs.core.documents import InputError
+from homerl.play.bench_results import count_metrics, score_metrics
 from homerl.play.confidence_intervals import GAINS, SHARES, mean_interval, share_interval
 from homerl.play.faults import Boundary, Fault
 from homerl.play.metrics.contract import Mean, Share
-from homerl.play.metrics.registry import count_metrics, score_metrics
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.registry import world_of
 

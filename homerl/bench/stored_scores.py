@@ -26,8 +26,7 @@ from homerl.bench.suites import labels_in_trajectories, labels_of_blueprint
 from homerl.envs.core.documents import InputError, read_json, validate_document, write_atomic
 from homerl.envs.core.model import Model
 from homerl.host.terminal import count_with_noun
-from homerl.play.bench_results import read_bench_results, read_run_facts
-from homerl.play.metrics.registry import METRICS
+from homerl.play.bench_results import METRICS, read_bench_results, read_run_facts
 from homerl.play.replay import first_difference
 from homerl.play.trajectory import Trajectory, absent_facts, locate_row_errors, read_rows, trajectory_from_row
 from homerl.train.model_sources import hash_model_weights, resolve_model_source

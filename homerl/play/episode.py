@@ -90,16 +90,7 @@ class Episode:
 
     def fork(self) -> Episode:
         """An independent copy. Messages and steps are shared, since they never change."""
-        return Episode(
-            self.situation.fork(),
-            self.limits,
-            self.messages.copy(),
-            self.steps.copy(),
-            self.outcome,
-            self.speaking_of,
-            self.turn,
-            self.fault,
-        )
+        return replace(self, situation=self.situation.fork(), messages=self.messages.copy(), steps=self.steps.copy())
 
     @property
     def blueprint(self) -> BlueprintProtocol:

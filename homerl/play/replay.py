@@ -39,7 +39,7 @@ from homerl.play.trajectory import (
 )
 from homerl.rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
 
-REFUSED = "refused: syntax: "
+REFUSED = "refused: syntax: "  # how an observation begins that says why a message could not be read
 REMEDY = "the file was edited, or made by another version of homerl"
 
 
@@ -95,7 +95,7 @@ def reply_of_step(step: Step) -> Reply:
     return Reply(step.message, first.removeprefix(REFUSED) if first.startswith(REFUSED) else None)
 
 
-BOUNDS = ("minimum", "maximum")
+BOUNDS = ("minimum", "maximum")  # keys of a schema that may be newer than the file
 OWN_TOKENS = ("policy",)  # agents that count code with their own tokenizer
 # Outcomes that a speaker or a fault decided, and not the world or the limits.
 SPEAKERS = (Outcome.USER_ERROR, Outcome.WORLD_ERROR, Outcome.INFRA_ERROR, Outcome.AGENT_FAILURE, Outcome.CUT)

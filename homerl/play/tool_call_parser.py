@@ -31,9 +31,11 @@ from homerl.play.situation import JSON_ANSWERS, Observation, Reply
 
 Tools = Sequence[Mapping[str, Any]]  # OpenAI's schemas of functions
 THOUGHT = "reasoning_content"  # the key of a message under which servers tell a thought: kept, and told to nobody
+# What is raised for a call that cannot be read; it becomes a message to the model
 UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 FENCE = "```"
-NAMES = ("name", "tool_name", "tool", "function_name", "function", "action")
+NAMES = ("name", "tool_name", "tool", "function_name", "function", "action")  # keys under which models write a call's name
+# Keys under which they write its arguments
 ARGUMENTS = ("arguments", "parameters", "args", "input", "kwargs", "action_input")
 INNER = ("function", "function_call", "tool_call")  # keys whose object is the call
 NO_OBJECT = "the arguments are not a JSON object"
@@ -50,16 +52,17 @@ HEAD = re.compile(  # a name before JSON: `NAME[ARGS]`, `functions.NAME:0<|...|>
 )
 MOST_HEAD = 300  # characters
 ESCAPES = re.compile(r"<escape>|<\|\"\|>")  # Gemma's quotation marks
-KEY = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
+KEY = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")  # a key without quotation marks
 PARAMETER = re.compile(
     rf"<{SPACE}param(?:eter)?(?:=|\s+name=)\"?([^\"<>]{{1,100}})\"?[^<>]{{0,60}}>"
     r"|<arg_key>([^<>]{1,100})</arg_key>\s*<arg_value>"
 )
-PARAMETER_END = re.compile(rf"</{SPACE}(?:param(?:eter)?|arg_value)>")
-PYTHON = re.compile(r"[\[\s]*(?:print\()?[A-Za-z_][\w.]*\(.*\)[\]\s]*", re.S)
+PARAMETER_END = re.compile(rf"</{SPACE}(?:param(?:eter)?|arg_value)>")  # closes a parameter
+PYTHON = re.compile(r"[\[\s]*(?:print\()?[A-Za-z_][\w.]*\(.*\)[\]\s]*", re.S)  # a call in Python's form, or a list of them
 MOST_PYTHON = 10_000  # characters
+# Types of JSON Schema by Python's
 KINDS = {bool: ("boolean",), int: ("integer", "number"), float: ("number",), list: ("array",), dict: ("object",)}
-CONSTANTS = {"true": True, "false": False, "null": None}
+CONSTANTS = {"true": True, "false": False, "null": None}  # JSON's constants, which Python reads as names
 
 
 def parse_bounded_json(text: str) -> Any:
@@ -274,12 +277,15 @@ class _Constants(ast.NodeTransformer):
         return ast.Constant(CONSTANTS[node.id]) if node.id in CONSTANTS else node
 
 
-TOOL = rf"(?i:{SPACE}(?:tool_?calls?|function_?calls?|tool_use|tools?))"
+TOOL = rf"(?i:{SPACE}(?:tool_?calls?|function_?calls?|tool_use|tools?))"  # names of tags around a call
+# Names of tags around a thought
 THINK = rf"(?i:{SPACE}(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad))"
+# Names of tags around what a tool answers, which only the world may write
 RESULT = r"(?:tool_(?:response|result|output)s?|function_(?:response|result)s?|observation)"
 CALL_END = r"<\|(?:call|end)\|>|(?=<\|start\|>)"
-BAR = "[|｜]"
-TO = r"to=(?:functions\.)?(?P<name>[\w.-]{1,100})"
+BAR = "[|｜]"  # of control tokens; DeepSeek's is the full-width one
+TO = r"to=(?:functions\.)?(?P<name>[\w.-]{1,100})"  # whom a message of gpt-oss is for: a tool
+# What stands in gpt-oss between the channel and the content
 MESSAGE = r"(?:[^<>{]{0,80}(?:<\|(?:constrain|channel)\|>\w*[^<>{]{0,80}){0,2}<\|message\|>)?"
 
 
@@ -353,6 +359,7 @@ CONTROL = (
     rf"|</{SPACE}(?:function|invoke|param(?:eter)?)>"
 )
 LIES = f"t{len(THOUGHTS) - 1}"  # the group of results that no tool gave
+# Closings of thoughts that nothing has opened
 LONE = "|".join(mark.closes.replace("{tag}", mark.tag) for mark in THOUGHTS if mark.lone)
 LONE_END = re.compile(rf"(?=[<\[◁])(?:{LONE})")
 SIGNS = re.compile(r"[<\[`◁]")  # one of them is in every mark
@@ -362,8 +369,9 @@ STARTS = r"(?=[<\[`◁]|functools|\A)"  # of every mark
 ENDS = re.compile(  # of the message: they end what nothing else closes
     r"<\|(?:im_end|eo[mt]_id|endoftext|end_of_text|return)\|>|</s>|<eos>|<end_of_turn>|<｜end▁of▁sentence｜>"
 )
-JSON = re.compile(r"(?P<fence>```\w*\s*)?(?P<json>\{|\[\s*\{)")
+JSON = re.compile(r"(?P<fence>```\w*\s*)?(?P<json>\{|\[\s*\{)")  # where a call without marks may begin
 JSON_END = re.compile(r"(?:\s*[]},;])*(?:\s*```)?")  # brackets too many, and what separates calls
+# A text that begins as JSON was meant as a call, also if it is none, or was cut
 MEANT = re.compile(r"\A(?:```\w*\s*)?(?:\[\s*)*\{\s*(?:[\"'}]|\Z)|\A(?:```\w*\s*)?\[\s*(?:\]\s*(?:```)?)?\Z")
 CALLED = re.compile(  # the beginning of a call that was cut, or that is no JSON
     rf"(?:\[\s*)?\{{\s*(?:\"(?:{'|'.join(sorted({*ACTS, *ARGUMENTS}))})\"\s*:|(?:\"\w*)?\Z)"

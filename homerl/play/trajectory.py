@@ -188,8 +188,9 @@ class Trajectory:
 
 FACTS = frozenset(fact.name for fact in fields(StepFacts))
 STORED_AS = {"side_effects_before": "strayed_before", "side_effects_after": "strayed_after"}  # older names, which files keep
-READ_AS = {stored: name for name, stored in STORED_AS.items()}
+READ_AS = {stored: name for name, stored in STORED_AS.items()}  # the same the other way round
 EDITED = "name a file that homerl wrote; this line may have been cut or edited"
+PLAIN_COLUMNS = ("progress", "clean", "agent", "user", "seed")  # of a row, as the trajectory has them
 JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")
 
 
@@ -201,15 +202,9 @@ def trajectory_to_row(trajectory: Trajectory) -> dict[str, Any]:
         "messages": [_message_to_row(message) for message in trajectory.messages],
         "tools": _to_json(trajectory.tools),
         "outcome": str(trajectory.outcome),
-        "progress": trajectory.progress,
-        "clean": trajectory.clean,
-        "agent": trajectory.agent,
-        "user": trajectory.user,
-        "seed": trajectory.seed,
+        **{name: getattr(trajectory, name) for name in PLAIN_COLUMNS},
         "steps": _to_json([_step_to_row(step, answer_tool) for step in trajectory.steps]),
-        "rewards": _to_json(trajectory.rewards),
-        "weights": _to_json(trajectory.weights),
-        "limits": _to_json(trajectory.limits),
+        **{name: _to_json(getattr(trajectory, name)) for name in ("rewards", "weights", "limits")},
         "blueprint": _to_json(blueprint),
     } | ({"fault": _to_json(asdict(trajectory.fault))} if trajectory.fault else {})
 
@@ -250,14 +245,10 @@ def trajectory_from_row(row: Mapping[str, Any]) -> Trajectory:
         tools=tuple(nested["tools"]),
         steps=tuple(map(_step_from_row, nested["steps"])),
         outcome=Outcome(row["outcome"]),
-        progress=row["progress"],
-        clean=row["clean"],
-        agent=row["agent"],
-        user=row["user"],
+        **{name: row[name] for name in PLAIN_COLUMNS},
         rewards=tuple(nested["rewards"]),
         weights=nested["weights"],
         limits=nested["limits"],
-        seed=row["seed"],
         fault=Fault(Boundary(fault["boundary"]), fault["reason"]) if fault is not None else None,
     )
     _row_validator().validate_python((read, (*read.messages, *(step.message for step in read.steps))))

@@ -24,7 +24,7 @@ from homerl.models.endpoint.endpoint_settings import (
     UserSettings,
 )
 from homerl.play.episode import EpisodeLimits
-from homerl.play.words.splits import Split
+from homerl.play.words.grammar import Split
 from homerl.synth.mcts import SearchConfig
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import refuse_behaviours, refuse_user, source_parts, source_worlds

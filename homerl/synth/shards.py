@@ -1,26 +1,21 @@
-"""Synthesis over processes or a Ray cluster: blueprints in, verified trajectories out; resumable.
+"""Synthesis in shards, over processes or a Ray cluster: blueprints in, verified trajectories and their statistics out.
 
-Invariants of a dataset (`synthesise_dataset`):
-- Only this process writes shards, atomically, in a folder of the recipe's digest. So machines need no shared disk.
-- A complete shard is never rewritten, except if servers failed in it.
-- The dataset is the shards in order, so its bytes depend neither on the number of workers nor on where a run was killed.
+A shard is a range of blueprints. Workers play the blueprints of several shards at once, each in one event loop
+(`synthesise_shards`). This process alone writes shards (`synthesise_dataset`), in a folder of the recipe's digest, so
+machines need no shared disk, and a killed run is taken up again. The dataset is the shards in order.
+
+Invariants:
+- A shard's bytes are a pure function of the recipe and its range of blueprints, if models give the same answer to the same
+  request. So the dataset's bytes depend neither on the number of workers nor on where a run was killed.
+- A shard is written atomically. A complete one is never rewritten, except if servers failed in it.
+- While blueprints are left, a worker plays as many as it may, however long some take. It returns its shards in order where
+  that is asked for.
+- On Ray a worker returns its shards in the order in which it got them, so Ray can restart it on another machine. Folders of
+  plug-ins must have the same path on every machine.
+- Memory holds tens of shards. The statistics (`SynthesisStatistics`) keep counts and hashes, never rows.
+- Where servers fail for one blueprint after another, the work ends: going on would not help. Their errors are kept apart
+  from the statistics of the data.
 - Workers end with the run.
-- Memory holds tens of shards.
-
-Invariants of a worker (`synthesise_shards`), which plays the blueprints of its shards concurrently in one event loop:
-- A shard's bytes are a pure function of the recipe and its range of blueprints (if models give the same answer to the same
-  request).
-- While blueprints are left, the allowed number of them is played, however long some take.
-- The number of open shards is bounded, so memory does not grow with the number of shards.
-- If asked for, shards are returned in order.
-- Where servers fail for one blueprint after another, the work ends: going on would not help.
-
-Invariants of a Ray cluster (`synthesise_on_ray`), with the same workers, one for each CPU:
-- A worker returns its shards in the order in which it got them, so Ray can restart it on another machine.
-- Folders of plug-ins must have the same path on every machine.
-
-Invariants of the statistics (`SynthesisStatistics`): the same shards give the same bytes; counts and hashes are kept, never
-rows; errors of servers are kept apart from the statistics of the data.
 """
 
 from __future__ import annotations
@@ -151,8 +146,8 @@ async def _play_shard(maker: BlueprintSynthesiser, blueprints: range, limiter: B
     return Shard(blueprints, "".join(rows_to_json_lines(row for part in made for row in part.rows)), stats)
 
 
-ROOT = Path(__file__).parents[2]
-HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+ROOT = Path(__file__).parents[2]  # from which workers of a cluster import this code
+HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # hosts that mean this machine
 ANSWER = 10.0  # seconds in which a cluster must answer
 TRIES = 3  # restarts of a worker whose machine fails
 
@@ -406,11 +401,11 @@ def _stats_path(folder: Path, shard: range) -> Path:
     return folder / f"{shard.start:07d}.stats.json"
 
 
-SUMS = (
+SUMS = (  # figures of a blueprint (`TreeStats`) that are added up
     "rollouts", "successes", "first", "recovered", "grounded", "nodes", "merged", "steps_run", "steps_linear", "calls",
     "calls_linear", "sampled", "tokens", "tokens_linear",
 )  # fmt: skip
-BINS = 10
+BINS = 10  # of the difficulty, from 0 to 1
 UNFILTERED = ("tasks: ", "candidates: ", "paraphrase: ")  # counts that are not drops of a filter
 
 

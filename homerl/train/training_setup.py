@@ -36,7 +36,7 @@ from homerl.train.packing.packed_updates import PackedUpdates
 from homerl.train.packing.pass_budget import MemoryProfiler, TokenBudget
 from homerl.train.parallel.parallel_trainer import ParallelTrainer, collective_timeout, parallel_arguments
 from homerl.train.parallel.sharding import make_empty_model
-from homerl.train.recipe import OptimSettings, SFTRecipe, TrainingRecipe
+from homerl.train.recipe import OptimSettings, SFTRecipe, TrainingRecipe, starts_without_weights
 from homerl.train.watch.metrics_log import ProgressCallback, TimeLimit, metric_reporters
 
 if TYPE_CHECKING:
@@ -137,14 +137,16 @@ def load_policy(settings: ModelSettings, source: str, empty: bool = False) -> Pr
     return model
 
 
-def add_liger_kernels(model: PreTrainedModel, recipe: TrainingRecipe) -> PreTrainedModel:
-    """The model with Liger's kernels for norms, positions and activations, if the recipe and this machine have them.
+def load_trainable_model(recipe: TrainingRecipe, source: str) -> PreTrainedModel:
+    """The model as training begins with it: without weights where the first process will send this one its shards.
 
-    Raises `InputError` if the recipe asks for them and they are not installed.
+    It has Liger's kernels for norms, positions and activations, if the recipe and this machine have them. Raises
+    `InputError` if the recipe asks for them and they are not installed.
     """
     if recipe.model.kernels == "liger" and not is_liger_installed():
         remedy = "pip install 'homerl[kernels]', or leave it at `auto`"
         raise InputError("Liger's kernels are not installed", "model.kernels", remedy)
+    model = load_policy(recipe.model, source, starts_without_weights(recipe))
     if uses_liger_kernels(recipe) and torch.cuda.is_available():
         fuse_liger_kernels(model)
     return model

@@ -30,7 +30,7 @@ from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
 from homerl.play.spoken_words import count_false_claims
 from homerl.play.trajectory import Trajectory
-from homerl.play.words.splits import Split
+from homerl.play.words.grammar import Split
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -23,9 +23,9 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,10 @@ from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationErro
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, replace_surrogates
-from homerl.models.endpoint.endpoint import Endpoint, Patience, derive_seed
+from homerl.models.endpoint.endpoint import derive_seed, make_endpoint, tokens_of
 from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings, UserSettings
 from homerl.play.episode import Episode
-from homerl.play.faults import RequestRefused, UserError
+from homerl.play.faults import UserError
 from homerl.play.loop import User, has_claimed_done
 from homerl.play.situation import IntentProtocol, Utterance
 from homerl.play.tool_call_parser import strip_thoughts_and_controls
@@ -46,6 +46,7 @@ from homerl.worlds.registry import world_of
 
 JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant to be JSON
 STOP = "<stop>"
+UTTERANCE = "utterance"  # the name of the schema
 LINES = 4  # most lines of a plain-text utterance
 
 
@@ -110,7 +111,7 @@ def utterance_schema(intents: Sequence[IntentProtocol]) -> dict[str, Any]:
     about = {"anyOf": [{"type": "integer", "enum": [intent.id for intent in intents]}, {"type": "null"}]}
     properties = {"say": {"type": "string"}, "about": about, "stop": {"type": "boolean"}}
     shape = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    return {"type": "json_schema", "json_schema": {"name": "utterance", "strict": True, "schema": shape}}
+    return {"type": "json_schema", "json_schema": {"name": UTTERANCE, "strict": True, "schema": shape}}
 
 
 def parse_user_answer(text: str, cut: bool, intents: Sequence[IntentProtocol]) -> UserAnswer:
@@ -149,44 +150,14 @@ def _parse_json_utterance(text: str) -> UserAnswer:
     return said.model_copy(update={"say": replace_surrogates(said.say)})
 
 
-@dataclass(frozen=True)
-class UserCompletion:
-    """A model's text, whether it was cut off at the token limit, and the tokens of the answer and of the prompt."""
-
-    text: str
-    cut: bool
-    tokens: int
-    prompt_tokens: int
-
-
 class SharedEndpoint:
     """The endpoint that all users of a run share, with counts of their utterances and of their errors by reason."""
 
-    def __init__(self, settings: UserSettings, urls: Sequence[str], model: str, seed: int = 0) -> None:
-        patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
-        self.settings, self.structured = settings, settings.structured
-        self.endpoint = Endpoint(urls, model, patience, settings.key, seed)
+    def __init__(self, settings: UserSettings, urls: Sequence[str], model: str) -> None:
+        self.settings, self.endpoint = settings, make_endpoint(settings, urls, model)
+        if not settings.structured:
+            self.endpoint.plain.add(UTTERANCE)
         self.utterances, self.errors = 0, Counter[str]()
-
-    async def complete_utterance(self, messages: Sequence[Message], shape: dict[str, Any], seed: int) -> UserCompletion:
-        """The model's answer to `messages`; after a server has refused the schema `shape`, requests go without it."""
-        if self.structured:
-            try:
-                return await self._ask_model(messages, seed, response_format=shape)
-            except RequestRefused:
-                answer = await self._ask_model(messages, seed)
-                self.structured = False  # it answers without the schema, so it refused the schema
-                return answer
-        return await self._ask_model(messages, seed)
-
-    async def _ask_model(self, messages: Sequence[Message], seed: int, **shape: Any) -> UserCompletion:
-        said = self.settings
-        answer = await self.endpoint.chat(
-            messages, temperature=said.temperature, max_tokens=said.max_tokens, seed=seed, extra_body=said.extra, **shape
-        )
-        said, usage = answer.choices[0], answer.usage
-        tokens = (usage.completion_tokens, usage.prompt_tokens) if usage else (0, 0)
-        return UserCompletion(said.message.content or "", said.finish_reason == "length", *tokens)
 
 
 class LLMUser:
@@ -224,20 +195,23 @@ class LLMUser:
         self, episode: Episode, persona: Persona, intents: Sequence[IntentProtocol]
     ) -> tuple[UserAnswer, Utterance]:
         """The first answer of at most two that can be parsed, and what the requests cost."""
-        spent = Utterance("", requests=0)
-        messages = build_user_prompt(episode, persona, intents, self.shared.settings, self.seed)
+        spent, said = Utterance("", requests=0), self.shared.settings
+        options = {"temperature": said.temperature, "max_tokens": said.max_tokens, "extra_body": said.extra}
+        messages = build_user_prompt(episode, persona, intents, said, self.seed)
         again = load_manner(episode.blueprint.language).again
         for attempt in range(2):
             seed = derive_seed(self.seed, episode.blueprint.id, episode.turn, attempt)  # the same in every process
-            answer = await self.shared.complete_utterance(messages, utterance_schema(intents), seed)
-            tokens, prompt_tokens = spent.tokens + answer.tokens, spent.prompt_tokens + answer.prompt_tokens
-            spent = Utterance("", None, tokens, prompt_tokens, attempt + 1)
+            form = utterance_schema(intents)
+            answer = await self.shared.endpoint.chat_in_form(messages, form, **options, seed=seed)
+            choice, (prompt, completion) = answer.choices[0], tokens_of(answer)
+            spent = Utterance("", None, spent.tokens + completion, spent.prompt_tokens + prompt, attempt + 1)
+            text = choice.message.content or ""
             try:
-                return parse_user_answer(answer.text, answer.cut, intents), spent
+                return parse_user_answer(text, choice.finish_reason == "length", intents), spent
             except MalformedAnswer as error:
                 fault = str(error)
                 told = {"role": "user", "content": again.format(error=fault)}
-                messages = [*messages, {"role": "assistant", "content": answer.text}, told]
+                messages = [*messages, {"role": "assistant", "content": text}, told]
         raise self._count_fault("malformed", f"the user's answer could not be read: {fault}", spent)
 
     def _count_fault(self, reason: str, message: str, spent: Utterance) -> UserError:
@@ -307,7 +281,13 @@ class UserFactory:
 
     def usage_metrics(self) -> dict[str, float]:
         """The usage as flat numbers named `user/...`, for a run's monitor."""
-        return {f"user/{key}": float(value) for key, value in _flatten_numbers(self.usage_totals())}
+        flat: dict[str, float] = {}
+        for key, value in self.usage_totals().items():  # a number, or numbers by reason
+            if isinstance(value, dict):
+                flat |= {f"user/{key}/{reason}": float(count) for reason, count in value.items()}
+            else:
+                flat[f"user/{key}"] = float(value)
+        return flat
 
 
 def make_llm_users(settings: UserSettings, urls: Sequence[str], model: str) -> UserFactory:
@@ -332,11 +312,3 @@ def open_user_factory(settings: UserSettings, log: Path = Path("user_server.log"
 
     with serve_endpoint(settings, log) as (urls, model):
         yield make_llm_users(settings, urls, model)
-
-
-def _flatten_numbers(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, float]]:
-    for key, value in data.items():
-        if isinstance(value, Mapping):
-            yield from _flatten_numbers(value, f"{above}{key}/")
-        else:
-            yield above + key, value

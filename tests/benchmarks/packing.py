@@ -84,8 +84,8 @@ def counts(groups: Sequence[Sequence[TokenSequence]], budget: TokenBudget) -> di
     sequences = [one for group in groups for one in group]
     ids = [one.ids for one in sequences]
     rows, longest = sum(len(one) - 1 for one in ids), max(map(len, ids)) - 1
-    parts = split_into_passes(ids, budget)
-    sizes = [len(merge_sequences([ids[i] for i in members]).ids) for members in parts.passes]
+    passes, unique = split_into_passes(ids, budget)
+    sizes = [len(merge_sequences([ids[i] for i in batch.members]).ids) for batch in passes]
     filled = sum(-size % STEP for size in sizes)  # as on a GPU
     prompts = [int(one.targets[0]) for one in sequences]
     forwarded = sum(sizes) + filled
@@ -94,7 +94,7 @@ def counts(groups: Sequence[Sequence[TokenSequence]], budget: TokenBudget) -> di
         "rollout": rows / len(ids),
         "padded": longest * len(ids) / forwarded,
         "rows": rows / forwarded,
-        "unique": parts.unique / forwarded,
+        "unique": unique / forwarded,
         "padding": filled / forwarded,
         "passes": len(sizes),
     }
@@ -159,11 +159,10 @@ def update(recipe: Any, groups: Sequence[Sequence[TokenSequence]], budget: Token
         for one in sequences
     )
     ids, now = [one.ids for one in sequences], 0.0
-    for members in split_into_passes(ids, budget).passes:
-        recomputes = budget.needs_checkpointing(len(merge_sequences([ids[i] for i in members]).ids))
-        now += operations(model, [sequences[i] for i in members], True, recomputes)
-    for members in split_into_passes(ids, budget.without_gradients()).passes if reference else ():
-        now += operations(model, [sequences[i] for i in members], False)
+    for batch in split_into_passes(ids, budget)[0]:
+        now += operations(model, [sequences[i] for i in batch.members], True, batch.recomputed)
+    for batch in split_into_passes(ids, budget.without_gradients())[0] if reference else ():
+        now += operations(model, [sequences[i] for i in batch.members], False)
     floor = 3 * operations(model, sequences, False)
     return {"before": before, "now": now, "floor": floor}
 

@@ -11,6 +11,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from tree_search import search_tree
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
@@ -24,7 +25,6 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprin
 from homerl.models.policy.policy_agent import Sample
 from homerl.play.episode import EpisodeLimits
 from homerl.rewards.composite import RewardWeights
-from homerl.synth.mcts import search_tree
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.tiny_model import make_tokenizer
 from homerl.worlds.users import ScriptedUser

@@ -26,7 +26,7 @@ from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.expressions import COMPARISONS
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE, ValueType, value_means_word
-from homerl.play.words.splits import UnclearSentence
+from homerl.play.words.grammar import UnclearSentence
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]
 OPERATORS = {  # as in conditions: null is neither less nor greater than anything

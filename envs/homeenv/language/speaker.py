@@ -39,8 +39,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
-from homerl.play.words.grammar import Grammar, Style
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Grammar, Style, Voice
 
 Wording = Literal["clear", "colloquial", "noisy"]
 # Probabilities at temperature 1

@@ -43,7 +43,7 @@ from pydantic_monty import (
     OSPolicy,
 )
 
-from homerl.envs.core.restricted_python import restricted_node_uses
+from homerl.envs.core.restricted_python import restricted_uses
 from homerl.envs.core.world import WorldError
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import FixedPlan
@@ -102,7 +102,7 @@ def audit_code(code: str) -> list[ast.AST]:
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
             raise Refused("read_only", f"line {node.lineno}: '{node.attr}' cannot be assigned; call a service instead")
-    if uses := restricted_node_uses(nodes):
+    if uses := restricted_uses(nodes):
         raise Refused("restricted_code", f"{uses[0]} is not allowed in agent code")
     return nodes
 

@@ -42,8 +42,7 @@ from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent, Past, Profile, PromptName
 from homerl.envs.homeenv.tasks.goals import HeardReplies, compile_goals, compile_keeps, find_automation_flaw
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, intent_families
-from homerl.play.words.grammar import Pool
-from homerl.play.words.splits import AS_IT_IS, NoSentence, Split, UnclearSentence, Voice, Writing
+from homerl.play.words.grammar import AS_IT_IS, NoSentence, Pool, Split, UnclearSentence, Voice, Writing
 from homerl.worlds.contract import no_blueprint_error
 
 ILLS = (

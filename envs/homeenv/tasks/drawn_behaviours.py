@@ -42,7 +42,7 @@ from homerl.envs.homeenv.tasks.intents.ambiguous import (
 from homerl.envs.homeenv.tasks.intents.device_choice import device_kind, members_of_kind
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import calls_as_acts, plan_undo, repeat_action
 from homerl.models.endpoint.endpoint_settings import Behaviours
-from homerl.play.words.splits import NoSentence, Voice
+from homerl.play.words.grammar import NoSentence, Voice
 
 BY_NAME = (("atomic", None), ("compositional", "explicit"))  # (family, subcategory) of wishes that name every device
 TRIES = 6  # other values that are drawn for a change of mind

@@ -42,7 +42,7 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent
 from homerl.envs.homeenv.tasks.persona import find_leaked_word
 from homerl.envs.homeenv.tasks.prompts import describe_services
 from homerl.models.endpoint.structured_answers import OneLineText, StructuredClient
-from homerl.play.words.splits import Split, split_of
+from homerl.play.words.grammar import Split, split_of
 from homerl.play.words.user_manner import load_manner
 from homerl.worlds.contract import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
 

@@ -41,7 +41,7 @@ from homerl.envs.personalhome.tasks.blueprint import (
 from homerl.envs.personalhome.tasks.questions import question_maker
 from homerl.envs.personalhome.tasks.questions.question_maker import HouseholdQuestion, QuestionWording
 from homerl.envs.personalhome.tasks.situation import user_question
-from homerl.play.words.splits import NoSentence, Split, draw_of_split
+from homerl.play.words.grammar import NoSentence, Split, draw_of_split
 from homerl.worlds.contract import no_blueprint_error
 
 

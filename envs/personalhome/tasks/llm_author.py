@@ -70,7 +70,7 @@ from homerl.envs.personalhome.tasks.author import draw_recipe_choices, draw_task
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe
 from homerl.envs.personalhome.tasks.text_normal_form import normal_form
 from homerl.models.endpoint.structured_answers import OneLineText, StructuredClient
-from homerl.play.words.splits import Split, split_of
+from homerl.play.words.grammar import Split, split_of
 from homerl.worlds.contract import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
 
 

@@ -34,7 +34,7 @@ from homerl.envs.simuhome.tasks.situation import exact_goal_texts, goal_texts, s
 from homerl.host.html_pages import load_template
 from homerl.play.replay import begin_replay, replay_steps, reply_of_step
 from homerl.play.trajectory import Trajectory, show_dialogue
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Voice
 from homerl.worlds.registry import restore_situation
 
 

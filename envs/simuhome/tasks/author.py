@@ -22,7 +22,7 @@ from homerl.envs.simuhome.tasks.answer_checks import all_wordings, expert_reply
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeIntent, SimuHomeRecipe, blueprint_from_episode
 from homerl.envs.simuhome.tasks.episode_generator import FIXED_ROOMS, OTHER_ROOMS, Scale, generate_episode
 from homerl.envs.simuhome.tasks.sentences import plain_speaker, request_text, request_wordings
-from homerl.play.words.splits import NoSentence, Voice
+from homerl.play.words.grammar import NoSentence, Voice
 from homerl.worlds.contract import no_blueprint_error
 from homerl.worlds.paraphraser import Paraphraser, ParaphraseRejected, refuse_bad_paraphrase
 

@@ -29,8 +29,7 @@ from homerl.envs.core.languages import REFERENCE, LanguagePart
 from homerl.envs.core.model import Model
 from homerl.envs.simuhome.sim.device_catalogue import all_clusters, all_enumerations
 from homerl.envs.simuhome.sim.episode_file import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice
-from homerl.play.words.grammar import Grammar, GrammarFile, Style, refuse_missing_keys
-from homerl.play.words.splits import Split, Voice, draw_of_split
+from homerl.play.words.grammar import Grammar, GrammarFile, Split, Style, Voice, draw_of_split, refuse_missing_keys
 from homerl.play.words.user_manner import load_manner
 
 LANGUAGES = LanguagePart(Path(__file__).parent / "language", "simuhome.yaml")

@@ -29,13 +29,13 @@ from homerl.host.terminal import count_with_noun
 from homerl.models.endpoint.endpoint_settings import AT_ONCE, Behaviours
 from homerl.models.policy.chat_template import chat_format_of, encode_shielded, is_homerl_template, render_new_messages
 from homerl.models.policy.policy_agent import encode_guest_prompt
+from homerl.play.bench_results import METRICS, count_metrics
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.loop import let_user_speak, play
-from homerl.play.metrics.registry import METRICS, count_metrics
 from homerl.play.situation import Observation
 from homerl.play.trajectory import Trajectory, trajectory_to_row
-from homerl.play.words.splits import Split
+from homerl.play.words.grammar import Split
 from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.train.model_settings import ModelSettings
 from homerl.train.model_sources import read_max_positions

@@ -228,8 +228,7 @@ def find_served_model(url: str) -> str:
     from openai import APIStatusError, OpenAI, OpenAIError
 
     from homerl.models.endpoint.endpoint import UNREADABLE, read_api_key
-    from homerl.models.endpoint.error_reasons import read_error_reason
-    from homerl.models.endpoint.server_answers import describe_error
+    from homerl.models.endpoint.server_answers import describe_error, read_error_reason
 
     try:
         listed = OpenAI(base_url=url.split(",")[0], api_key=read_api_key(), timeout=30).models.list()

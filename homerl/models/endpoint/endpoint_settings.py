@@ -16,7 +16,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
 
 NO_KEY = "OPENAI_API_KEY"  # may be unset: local servers need no key
-TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}
+TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}  # what answers do not depend on
 SERVED = {"model", "max_length", "arguments"}  # the part of `serve` that answers depend on
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message
-from homerl.models.endpoint.endpoint import Endpoint, Told, request_seed
+from homerl.models.endpoint.endpoint import Endpoint, Told, request_seed, tokens_of
 from homerl.play.faults import InfraError
 from homerl.play.situation import Observation, Reply
 from homerl.play.spoken_words import spoken_words_of
@@ -107,8 +107,8 @@ class LLMAgent:
         if self.clips is not None:
             # in a thread, since to read a film takes long
             sent = await asyncio.to_thread(add_frame_images, sent, self.clips, observation.blueprint_id)
-        told = {"told": self.told} if self.told else {}
-        said = await request_candidates(self.endpoint, observation, sent, n, self.seed, **told, **tools, **self.options)
+        options = {"told": self.told, **tools, **self.options}
+        said = await request_candidates(self.endpoint, observation, sent, n, self.seed, **options)
         return [reply_from_completion(one.message, observation, one.tokens, one.prompt_tokens) for one in said]
 
 
@@ -131,11 +131,9 @@ async def request_candidates(
     """
     found: list[EndpointCandidate] = []
     while len(found) < n:
-        seeded = request_seed(observation, seed, len(found))
-        fields = {"n": n - len(found), **seeded, **options}
-        told = fields.pop("told", None)
-        answer = await (endpoint.stream_chat(sent, told, **fields) if told else endpoint.chat(sent, **fields))
-        prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
+        fields = {"n": n - len(found), **request_seed(observation, seed, len(found)), **options}
+        answer = await endpoint.chat(sent, **fields)
+        prompt, completion = tokens_of(answer)
         tokens = completion // len(answer.choices)
         found += [EndpointCandidate(choice.message, tokens, prompt) for choice in answer.choices]
     return found[:n]

@@ -21,7 +21,7 @@ from homerl.envs.core.messages import Message, replace_surrogates
 from homerl.envs.core.model import Model
 from homerl.models.endpoint.endpoint import Endpoint, derive_seed
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
-from homerl.play.faults import Boundary, Fault, InfraError, RequestRefused, fault_from_error
+from homerl.play.faults import Boundary, Fault, InfraError, fault_from_error
 from homerl.play.tool_call_parser import parse_model_json, strip_code_fence, strip_thoughts_and_controls
 
 Shape = TypeVar("Shape", bound=Model)
@@ -90,14 +90,7 @@ class StructuredClient:
     async def _request_text(self, messages: list[Message], shape: type[Model], seed: int, temperature: float | None) -> str:
         options: dict[str, Any] = {"max_tokens": self.settings.max_tokens, "seed": seed, "extra_body": self.settings.extra}
         options["temperature"] = self.settings.temperature if temperature is None else temperature
-        form = {} if shape_name(shape) in self.endpoint.plain else {"response_format": response_format(shape)}
-        try:
-            answer = await self.endpoint.chat(messages, **options, **form)
-        except RequestRefused:
-            if not form:
-                raise
-            answer = await self.endpoint.chat(messages, **options)
-            self.endpoint.plain.add(shape_name(shape))  # it answers without the schema, so it refused the schema
+        answer = await self.endpoint.chat_in_form(messages, response_format(shape), **options)
         self.tally.requests += 1
         self.tally.tokens += answer.usage.total_tokens if answer.usage else 0
         return answer.choices[0].message.content or ""

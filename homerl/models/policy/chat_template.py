@@ -39,13 +39,13 @@ from homerl.envs.core.messages import Message, call_message, text_message, tool_
 from homerl.play.situation import Reply
 from homerl.play.tool_call_parser import THOUGHT, parse_reply, parse_speech
 
-IM_START, IM_END = "<|im_start|>", "<|im_end|>"
+IM_START, IM_END = "<|im_start|>", "<|im_end|>"  # ChatML's marks of a message
 MARK = "homerl's training chat template"  # the first words of the template
 NO_THOUGHT = "<think>\\n\\n</think>\\n\\n"  # as a template writes it
 NAMED = {"signatures, as JSON, one a line": "names, one a line", "(tool | tojson)": "tool.function.name"}  # in templates
-TRAINED = re.compile(r"\{%-?( (?:end)?generation )-?%\}")
-PLAIN = re.compile(r"\{#-( (?:end)?generation )-#\}")
-CONTROL_MARK = re.compile(r"<[^<>\s]+>")
+TRAINED = re.compile(r"\{%-?( (?:end)?generation )-?%\}")  # tags of transformers' around what is trained on
+PLAIN = re.compile(r"\{#-( (?:end)?generation )-#\}")  # the same as comments
+CONTROL_MARK = re.compile(r"<[^<>\s]+>")  # what looks like a control token
 STAND_IN = "\ue0f0{}\ue0f1"  # characters of private use, which no text is written in
 STANDS_IN = re.compile("\ue0f0([0-9]{1,6})\ue0f1")
 
@@ -359,12 +359,13 @@ def _strip_head(head: str, text: str) -> str:
 
 
 TOOLS_REMEDY = "set model.tools to schemas, or choose a model that speaks ChatML"
-SILENT = "{%- set enable_thinking = false -%}"
+SILENT = "{%- set enable_thinking = false -%}"  # before a template of a model that can think: it does not
 DATELESS = "{%- macro strftime_now(form) -%}1 Jan 2025{%- endmacro -%}"  # or a dialogue would be other tokens each day
-TOOLS = [
+TOOLS = [  # of the probes
     {"type": "function", "function": {"name": "set_lamp", "description": "Sets a lamp.", "parameters": {
         "type": "object", "properties": {"lamp": {"type": "string"}, "level": {"type": "integer"}}, "required": ["lamp"]}}}
 ]  # fmt: skip
+# A call with all that a template may write otherwise: quotation marks, a line break, brackets, a letter beyond ASCII
 SET = tool_call("set_lamp", {"lamp": 'the "blue" l\'ampe\nüber {x}', "level": 5})
 PROBES: tuple[list[Message], ...] = (
     [

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal, Protocol
@@ -132,8 +133,8 @@ class PolicyAgent:
 
     def fork(self, engine: Engine) -> PolicyAgent:
         """An agent that has the dialogue so far, and samples with `engine`."""
-        twin = PolicyAgent(engine, self.tokenizer, self.max_tokens, longest=self.longest, thoughts=self.thoughts)
-        twin.ledger, twin._read = self.ledger.fork(), self._read
+        twin = copy(self)
+        twin.engine, twin.ledger = engine, self.ledger.fork()
         return twin
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import torch
 
 
+# Errors of memory that accelerate does not know (`is_out_of_memory`)
 UNKNOWN = ("CUDA error: out of memory", "Triton Error [CUDA]: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from homerl.bench.stored_scores import is_score_of_stage
 from homerl.envs.core.documents import read_json
 from homerl.host.recipe_files import RECORD, read_stage_recipe, require_mapping, stage_files, starting_model
-from homerl.play.metrics.registry import METRICS
+from homerl.play.bench_results import METRICS
 from homerl.report.cards.model_lineage import last_blueprint_recipe, stage_lineage, talk_terms_of_stage, training_data_folder
 from homerl.report.cards.push_to_hub import strip_private_data
 from homerl.report.figures import FigureColumn, FigureTable

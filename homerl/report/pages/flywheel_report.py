@@ -31,8 +31,8 @@ from rich.text import Text
 from homerl.bench.scores import paired_difference
 from homerl.envs.core.documents import read_json, write_atomic
 from homerl.host.recipe_files import RECIPE, RECORD
+from homerl.play.bench_results import METRICS
 from homerl.play.metrics.contract import Mean, format_percent
-from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import (
     Outcome,
     ShownDialogue,

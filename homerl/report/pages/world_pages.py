@@ -15,8 +15,8 @@ from jinja2 import Template
 
 from homerl.envs.core.documents import InputError, write_atomic
 from homerl.host.html_pages import HERE, Glossary, GlossaryTerm, glossary_sections, load_glossary, load_template
+from homerl.play.bench_results import METRICS
 from homerl.play.metrics.contract import format_percent
-from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import Trajectory, locate_row_errors, read_rows, read_trajectory_row
 from homerl.report.figures import Estimate, format_points
 from homerl.worlds.contract import WorldAdapter

@@ -77,16 +77,10 @@ Place = tuple[int, int]  # a position of the order, and the blueprint seed there
 
 @dataclass(frozen=True)
 class GroupDraw:
-    """A drawn group: its number in the run (from 0), the seed of its blueprint, and those of its replacements in turn."""
+    """A drawn group: its number in the run (from 0), and the seeds of its blueprint and of those that replace it in turn."""
 
     number: int
-    seed: int
-    replacements: tuple[int, ...] = ()
-
-    @property
-    def blueprint_seeds(self) -> tuple[int, ...]:
-        """The seeds of its blueprints in the order in which they are played."""
-        return (self.seed, *self.replacements)
+    seeds: tuple[int, ...]
 
 
 class Curriculum:
@@ -118,8 +112,7 @@ class Curriculum:
         # replacements are drawn for all groups at once, a column for each time that a group may be replaced
         columns = [[place for _, place in groups], *(self._take_places(count) for _ in range(self.settings.refill))]
         self.drawn |= {number: [column[i] for column in columns] for i, (number, _) in enumerate(groups)}
-        seeds = ([seed for _, seed in self.drawn[number]] for number, _ in groups)
-        return [GroupDraw(number, first, tuple(others)) for (number, _), (first, *others) in zip(groups, seeds, strict=True)]
+        return [GroupDraw(number, tuple(seed for _, seed in self.drawn[number])) for number, _ in groups]
 
     def mark_trained(self, replaced: Mapping[int, int]) -> None:
         """Note that training on groups has begun, so that a resumed run does not play them again.

@@ -140,7 +140,7 @@ class RolloutSupply:
         """Play a group, and replace it while it has zero variance. `begins` is called before each."""
         results: list[tuple[int, bool]] = []
         begin_task_group()
-        for replaced, seed in enumerate(draw.blueprint_seeds):
+        for replaced, seed in enumerate(draw.seeds):
             begins()
             rollouts = await self._play_blueprint(draw.number, seed, replaced)
             from_start = [played for played in rollouts if not played.prefix_steps]
@@ -168,7 +168,7 @@ class RolloutSupply:
             by_slot = dict(enumerate(group.rollouts, place * size))  # slots follow the order of ranks and groups
             own |= {slot: rollout for slot, rollout in by_slot.items() if slot in mine}
             moved = {slot: rollout for slot, rollout in by_slot.items() if slot not in mine}
-            seed = group.draw.blueprint_seeds[group.replaced]  # that was asked for; a blueprint's own may be another
+            seed = group.draw.seeds[group.replaced]  # that was asked for; a blueprint's own may be another
             rows = [summarise_rollout(rollout, seed) for rollout in group.rollouts]
             reports.append(GroupReport(group.draw.number, group.replaced, group.results, rows, moved))
         # the one exchange: summaries of all rollouts, and the rollouts themselves where another rank trains on them

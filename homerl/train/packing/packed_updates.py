@@ -77,18 +77,15 @@ class TokenSequence:
 
 
 @dataclass(frozen=True)
-class PassSplit:
-    """The passes as lists of indices of the sequences, the tokens of each, and the places of all sequences if each is
-    counted once.
-    """
+class MicroBatch:
+    """A pass: the indices of its sequences (none: only others have some left), and whether it is made with checkpointing."""
 
-    passes: list[list[int]]
-    tokens: list[int]
-    unique: int
+    members: list[int]
+    recomputed: bool = False
 
 
-def split_into_passes(sequences: Sequence[Ids], budget: TokenBudget) -> PassSplit:
-    """The passes of an update; none without sequences."""
+def split_into_passes(sequences: Sequence[Ids], budget: TokenBudget) -> tuple[list[MicroBatch], int]:
+    """The passes of an update, the largest first, and the places of all sequences if each is counted once."""
     order = lexical_order(sequences)
     ordered = [sequences[i] for i in order]
     sizes = [len(ids) - 1 for ids in ordered]  # places of each sequence, and below those that it shares with the one before
@@ -114,14 +111,14 @@ def split_into_passes(sequences: Sequence[Ids], budget: TokenBudget) -> PassSpli
         passes.append((own[end] - own[start] + shared[start], order[start:end]))
         end = start
     passes.sort(key=lambda one: -one[0])
-    return PassSplit([members for _, members in passes], [tokens for tokens, _ in passes], own[-1])
+    return [MicroBatch(members, budget.needs_checkpointing(tokens)) for tokens, members in passes], own[-1]
 
 
-def one_pass_each(sequences: Sequence[Ids]) -> PassSplit:
-    """A pass for each sequence, for a model whose sequences cannot share a row."""
+def one_pass_each(sequences: Sequence[Ids], budget: TokenBudget) -> tuple[list[MicroBatch], int]:
+    """The same with a pass for each sequence, for a model whose sequences cannot share a row."""
     sizes = [len(ids) - 1 for ids in sequences]
     order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
-    return PassSplit([[i] for i in order], [sizes[i] for i in order], sum(sizes))
+    return [MicroBatch([i], budget.needs_checkpointing(sizes[i])) for i in order], sum(sizes)
 
 
 @dataclass(frozen=True)
@@ -201,14 +198,6 @@ LossAndSums = tuple[ScalarLoss, SumVector]
 Objective = Callable[[list[int], TargetScores], LossAndSums]
 Check = Callable[[torch.Tensor], None]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class MicroBatch:
-    """A pass: the indices of its sequences (none: only others have some left), and whether it is made with checkpointing."""
-
-    members: list[int]
-    recomputed: bool = False
 
 
 class PackedUpdates:
@@ -428,11 +417,9 @@ class PackedUpdates:
         """
         with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
         ids = [sequences[i].ids for i in with_targets]  # the others have no loss, so nothing of them is forwarded
-        parts = split_into_passes(ids, budget) if self.kernel else one_pass_each(ids)
-        passes = [
-            MicroBatch([with_targets[i] for i in members], budget.needs_checkpointing(tokens))
-            for members, tokens in zip(parts.passes, parts.tokens, strict=True)
-        ]
+        split = split_into_passes if self.kernel else one_pass_each
+        planned, unique = split(ids, budget)
+        passes = [replace(batch, members=[with_targets[i] for i in batch.members]) for batch in planned]
         empty, device = MicroBatch([]), self.accelerator.device
         if self._in_shards:  # as many passes as the rank with the most, each with checkpointing if a rank needs it
             passes = passes or [empty]
@@ -441,7 +428,7 @@ class PackedUpdates:
             passes = [replace(batch, recomputed=needed) for batch, needed in zip(passes, needs, strict=True)]
         elif not passes or (exchanges and self.accelerator.num_processes > 1):
             passes.append(empty)
-        return passes, parts.unique
+        return passes, unique
 
     @contextmanager
     def _attend_packed(self, model: Module) -> Iterator[None]:

@@ -32,8 +32,8 @@ from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.memory_estimate import count_recipe_model, longest_sequence, teacher_model_settings
 from homerl.train.packing.packed_updates import PackedUpdates, TokenSequence
-from homerl.train.recipe import DistillSettings, RLVERecipe, starts_without_weights
-from homerl.train.training_setup import add_liger_kernels, load_policy, make_packed_updates
+from homerl.train.recipe import DistillSettings, RLVERecipe
+from homerl.train.training_setup import load_trainable_model, make_packed_updates
 from homerl.train.update.objective import SampledTokens
 from homerl.train.update.policy_and_reference import add_scoring_head, place_frozen_model
 from homerl.train.watch.phase_deadlines import RunStalled
@@ -72,7 +72,7 @@ class LocalTeacher:
 
     def __init__(self, name: str, recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase, updates: PackedUpdates) -> None:
         refuse_other_tokenizer(name, tokenizer)
-        model = add_liger_kernels(load_policy(recipe.model, name, starts_without_weights(recipe)), recipe)
+        model = load_trainable_model(recipe, name)
         model.eval().requires_grad_(False)
         add_scoring_head(model, recipe.rlve)
         larger = teacher_model_settings(recipe.model, name)  # than the policy, perhaps

@@ -68,12 +68,11 @@ from homerl.train.data.rollout_batches import (
 from homerl.train.engines.contract import chosen_engine
 from homerl.train.model_sources import read_max_positions
 from homerl.train.parallel.parallel_trainer import ParallelTrainer
-from homerl.train.recipe import RLVERecipe, has_sharded_weights, refuse_untrainable, starts_without_weights, world_size
+from homerl.train.recipe import RLVERecipe, has_sharded_weights, refuse_untrainable, world_size
 from homerl.train.tensor_shapes import TokenLogps
 from homerl.train.training_setup import (
-    add_liger_kernels,
     load_chat_tokenizer,
-    load_policy,
+    load_trainable_model,
     make_trainer_updates,
     shared_training_arguments,
     train_and_save_model,
@@ -110,8 +109,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
         )
         arguments = make_rlve_arguments(recipe)
         with load_unsharded():
-            model = add_liger_kernels(load_policy(recipe.model, source, starts_without_weights(recipe)), recipe)
-            trainer = RLVETrainer(recipe, player, model, tokenizer, arguments)
+            trainer = RLVETrainer(recipe, player, load_trainable_model(recipe, source), tokenizer, arguments)
         with Watchdog(trainer.phases, dict(recipe.deadlines)):
             return train_and_save_model(trainer, tokenizer, recipe.out, settings.seconds, settings.iterations)
 

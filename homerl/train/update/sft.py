@@ -29,11 +29,10 @@ from homerl.train.data.sft_dialogues import (
 from homerl.train.model_settings import make_lora_config
 from homerl.train.packing.packed_updates import IGNORE_INDEX, LossAndSums, TargetScores, TokenSequence
 from homerl.train.parallel.parallel_trainer import ParallelTrainer
-from homerl.train.recipe import SFTRecipe, refuse_untrainable, starts_without_weights, world_size
+from homerl.train.recipe import SFTRecipe, refuse_untrainable, world_size
 from homerl.train.training_setup import (
-    add_liger_kernels,
     load_chat_tokenizer,
-    load_policy,
+    load_trainable_model,
     make_scratch_model,
     make_trainer_updates,
     shared_training_arguments,
@@ -74,7 +73,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
         trainer = PackedSFTTrainer(
             recipe,
             RankBatches(lengths, each, world_size(), recipe.seed, settings.in_order, homes, together),
-            model=add_liger_kernels(load_policy(recipe.model, source, starts_without_weights(recipe)), recipe),
+            model=load_trainable_model(recipe, source),
             args=arguments,
             train_dataset=dialogues.with_format("numpy"),
             processing_class=tokenizer,

@@ -10,6 +10,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
+from tree_search import search_tree
 
 from homerl.bench.suites import read_suite
 from homerl.envs.core.documents import InputError
@@ -45,8 +46,7 @@ from homerl.play.loop import play
 from homerl.play.replay import first_difference, reverify_file
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, trajectory_from_row, trajectory_to_row
-from homerl.play.words.splits import Voice, split_of
-from homerl.synth.mcts import search_tree
+from homerl.play.words.grammar import Voice, split_of
 from homerl.synth.recipe import SynthesisConfig
 from homerl.synth.shards import make_shard
 from homerl.worlds.contract import ExpertConfig
@@ -412,7 +412,7 @@ def test_the_reason_of_a_refusal(reason, text):
 
 
 def test_a_refusal_that_names_every_reason_names_none():
-    text = BASELINES["refuses"]().words
+    text = BASELINES["refuses"]().answer
     assert not any(names_only_reason(reason, text) for reason in ("absent", "limit", "conflict"))
 
 

@@ -27,7 +27,7 @@ from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome, read_rows
-from homerl.play.words.splits import split_of
+from homerl.play.words.grammar import split_of
 from homerl.report.pages.bench_report import write_bench_report
 from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser

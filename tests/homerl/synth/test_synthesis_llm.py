@@ -9,6 +9,7 @@ import pytest
 from oracle import Oracle
 from person import content
 from scripted_server import Faults, ScriptedServer
+from tree_search import search_tree
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
@@ -18,7 +19,7 @@ from homerl.models.endpoint.llm_agent import LLMAgent
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import trajectory_from_row
 from homerl.synth.blueprint_synthesis import BlueprintResult, BlueprintSynthesiser
-from homerl.synth.mcts import SearchConfig, search_tree
+from homerl.synth.mcts import SearchConfig
 from homerl.synth.recipe import SynthesisConfig
 from homerl.synth.shards import SynthesisStatistics, synthesise_dataset, synthesise_shards
 from homerl.worlds.users import ScriptedUser

@@ -121,7 +121,7 @@ def test_a_high_temperature_leaves_the_weights_and_a_low_one_goes_where_somethin
         part_of = source().recipe.part_of
         for _ in range(30):
             known.update_success_rates((seed, part_of(seed) == "home" or seed % 2 == 0) for seed in range(64))
-        drawn = Counter(part_of(draw.seed) for draw in known.draw_groups(1200))
+        drawn = Counter(part_of(draw.seeds[0]) for draw in known.draw_groups(1200))
         shares[temperature] = drawn["home"] / 1200
     assert shares[1000] == pytest.approx(0.5, abs=0.05) and shares[0.5] < 0.1
 
@@ -133,7 +133,7 @@ def test_a_resumed_run_draws_what_the_unbroken_one_draws():
     known.update_success_rates((seed, part_of(seed) == "home") for seed in range(64))
     known.mark_trained(dict.fromkeys(range(16), 0))
     again.restore_state(json.loads(json.dumps(known.checkpoint_state())))
-    assert [d.seed for d in again.draw_groups(50)] == [d.seed for d in known.draw_groups(50)]
+    assert [d.seeds for d in again.draw_groups(50)] == [d.seeds for d in known.draw_groups(50)]
 
 
 def test_metrics_tell_the_parts_apart():

@@ -30,7 +30,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Voice
 from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser
 

@@ -23,7 +23,7 @@ from homerl.play.loop import play
 from homerl.play.replay import first_difference
 from homerl.play.situation import BEHAVIOURS, Reply
 from homerl.play.trajectory import Outcome
-from homerl.play.words.splits import split_of
+from homerl.play.words.grammar import split_of
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import (

@@ -27,7 +27,7 @@ from homerl.envs.homeenv.tasks.author import (
 )
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
 from homerl.envs.homeenv.tasks.intents import intent_families
-from homerl.play.words.splits import NoSentence, split_of
+from homerl.play.words.grammar import NoSentence, split_of
 
 ROOT = Path(__file__).parents[4]
 RECIPE = BlueprintRecipe()

@@ -17,7 +17,7 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprin
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
 from homerl.envs.homeenv.tasks.intents import Ask, intent_families
 from homerl.play.trajectory import Outcome
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Voice
 from tests.envs.homeenv.tasks.intents import TOOLSETS, expert_plays, idle_plays
 
 KINDS = ("timer", "todo", "media_player", "scene", "script", "weather", "vacuum", "lawn_mower", "light")

@@ -34,9 +34,8 @@ from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
-from homerl.play.words.grammar import FEWEST, PIECES, Frame, Grammar, normalise_spaces
+from homerl.play.words.grammar import FEWEST, PIECES, Frame, Grammar, Voice, Writing, normalise_spaces
 from homerl.play.words.numbers_and_times import find_numbers
-from homerl.play.words.splits import Voice, Writing
 from homerl.play.words.text_diversity import self_bleu
 from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser

@@ -14,7 +14,7 @@ from homerl.envs.homeenv.tasks.llm_author import author_home_blueprint
 from homerl.models.endpoint.endpoint import make_endpoint
 from homerl.models.endpoint.endpoint_settings import AuthorSettings
 from homerl.models.endpoint.structured_answers import StructuredClient
-from homerl.play.words.splits import split_of
+from homerl.play.words.grammar import split_of
 from homerl.synth.recipe import SynthesisConfig
 from homerl.synth.shards import SynthesisStatistics, synthesise_shards
 from homerl.worlds.contract import AuthoredBlueprint, NoBlueprint

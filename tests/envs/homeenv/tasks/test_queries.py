@@ -22,7 +22,7 @@ from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.play.words.answer_rules import Answer, judge_answer_by_rules
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Voice
 from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.tasks.intents import PATIENT, TOOLSETS, Idle, blueprints, drafts, expert_plays, idle_plays

@@ -15,7 +15,7 @@ from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.play.words.splits import (
+from homerl.play.words.grammar import (
     AS_IT_IS,
     Voice,
     Writing,

@@ -14,7 +14,7 @@ from homerl.envs.personalhome.tasks.blueprint import KINDS, LEVELS
 from homerl.envs.personalhome.tasks.expert import BASELINES
 from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory
-from homerl.play.words.splits import split_of
+from homerl.play.words.grammar import split_of
 from homerl.worlds.registry import begin_episode, known_suites
 from homerl.worlds.users import ScriptedUser
 

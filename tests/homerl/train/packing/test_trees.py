@@ -25,7 +25,7 @@ def merged(sequences: list[list[int]]) -> PrefixTree:
 
 
 def split(sequences: list[list[int]], budget: TokenBudget) -> list[list[int]]:
-    return split_arrays(arrays(sequences), budget).passes
+    return [batch.members for batch in split_arrays(arrays(sequences), budget)[0]]
 
 
 def unique_tokens(sequences: list[list[int]]) -> int:
@@ -56,7 +56,7 @@ def test_every_sequence_is_on_a_path(sequences):
 @given(SEQUENCES)
 def test_a_place_is_stored_once_and_predicts_one_token(sequences):
     tree = merged(sequences)
-    assert len(tree.ids) == unique_tokens(sequences) == split_arrays(arrays(sequences), TokenBudget(5, 5)).unique
+    assert len(tree.ids) == unique_tokens(sequences) == split_arrays(arrays(sequences), TokenBudget(5, 5))[1]
     predicted: dict[int, int] = {}
     for places, sequence in zip(tree.places, sequences, strict=True):
         for place, token in zip(places.tolist(), sequence[1:], strict=True):
