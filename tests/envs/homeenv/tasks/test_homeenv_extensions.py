@@ -149,7 +149,9 @@ def test_a_family_is_one_file(tmp_path, language, opening):
 
 def test_a_draw_more_in_a_family_moves_nothing_after_it(tmp_path):
     """A family has a stream of its own: what it draws beyond its wish changes no sentence and no later wish."""
-    drawing = LEAVING.replace("            return control(", "            rng.random()\n            return control(")
+    drawing = LEAVING.replace(
+        "            return draft_of_actions(", "            rng.random()\n            return draft_of_actions("
+    )
     assert drawing != LEAVING
     blueprints = []
     for name, family in (("as_it_is", LEAVING), ("drawing", drawing)):
@@ -169,7 +171,7 @@ HOME = {"language": "de", "devices": [6, 9]}
 PLAYED = """
 import asyncio
 from homerl.play.loop import play
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.worlds.registry import begin_episode, world_of
