@@ -53,8 +53,7 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Task,
 )
 from homerl.envs.personalhome.tasks.expert import right_answer, wrong_answer
-from homerl.envs.personalhome.tasks.questions.question_maker import draw_questions
-from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording, load_phrases
+from homerl.envs.personalhome.tasks.questions.question_maker import QuestionWording, draw_questions, load_phrases
 from homerl.envs.personalhome.tasks.situation import answer_goals
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds import contract

@@ -244,6 +244,7 @@ def relative_questions(
 
 def assign_letters(models: Mapping[str, Any] | Sequence[str], seed: int) -> tuple[dict[str, str], dict[str, str]]:
     """The model behind each letter, for both times of asking."""
+    # Sorted first, so that the letters do not depend on the order in which runs are named.
     order = sorted(models)
     random.Random(f"letters {seed}").shuffle(order)
     return dict(zip(string.ascii_uppercase, order)), dict(zip(string.ascii_uppercase, reversed(order)))

@@ -88,6 +88,7 @@ class PersonalHome(World):
 
     def fork(self) -> Self:
         """An independent copy with the same goals."""
+        # `__init__` would fork the state a second time.
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.state = self.state.fork()

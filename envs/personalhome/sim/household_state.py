@@ -123,6 +123,7 @@ class HouseholdState:
 
     def fork(self) -> Self:
         """An independent copy. It copies the values of the home and shares everything that never changes."""
+        # `__init__` would hash the household again.
         twin = type(self).__new__(type(self))
         twin.replace_with(self)
         twin.home = self.home.fork()

@@ -39,8 +39,7 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Task,
 )
 from homerl.envs.personalhome.tasks.questions import question_maker
-from homerl.envs.personalhome.tasks.questions.question_maker import HouseholdQuestion
-from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording
+from homerl.envs.personalhome.tasks.questions.question_maker import HouseholdQuestion, QuestionWording
 from homerl.envs.personalhome.tasks.situation import user_question
 from homerl.play.words.grammar import NoSentence, Split, draw_of_split
 from homerl.worlds.contract import no_blueprint_error
@@ -78,6 +77,7 @@ def make_personalhome_blueprint(
     counts: Counter[str] = Counter()
     kind, level, household_recipe = draw_recipe_choices(recipe, split, rng)
     for _ in range(TRIES):
+        # The seed of the household. Its video has the same one.
         number = rng.randrange(1 << 31)
         made = make_household(number, household_recipe, counts)
         household = film_household(made, number) if recipe.scenes else made
@@ -173,6 +173,7 @@ def make_question_task(
         wrong = question_maker.draw_distractors(question, wording, rng)
         if wrong is None:
             return None
+        # A sample of all is a shuffle.
         choices = rng.sample([right[0], *wrong], 5)
         letter = LETTERS[choices.index(right[0])]
         return Choice(**about, choices=tuple(choices), right=letter, evidence=question.evidence)

@@ -95,6 +95,7 @@ def evidence_calls(blueprint: PersonalHomeBlueprint) -> list[Call]:
     question. What a video shows comes first; proactive tasks begin with its summary.
     """
     task, state = blueprint.task, HouseholdState(blueprint.household)
+    # The kind of an id tells which tool shows it (`sim/tools/__init__.py`).
     needed: dict[str, list[str]] = {}
     for id in task.evidence:
         kind, _, name = id.partition(":")

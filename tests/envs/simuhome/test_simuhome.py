@@ -412,7 +412,7 @@ def test_the_reason_of_a_refusal(reason, text):
 
 
 def test_a_refusal_that_names_every_reason_names_none():
-    text = BASELINES["refuses"]().words
+    text = BASELINES["refuses"]().answer
     assert not any(names_only_reason(reason, text) for reason in ("absent", "limit", "conflict"))
 
 

@@ -121,6 +121,7 @@ def fact_problem(told: DatedFact, life: Life) -> str | None:
         # Birthdays and anniversaries are celebrated on their day.
         who = life.members_by_id[fact.who or ""]
         days = {"birthday": [who.birthday], "anniversary": [e.date for e in who.major_events if e.kind == "married"]}
+        # Who was born on 29 February celebrates on the 28th.
         fixed = {(on.month, min(on.day, 28 if on.month == 2 else 31)) for on in days.get(fact.what or "", ())}
         if fact.what in days and (day.month, day.day) not in fixed:
             return "wrong_day"
@@ -166,6 +167,7 @@ def _youngest_age(fact: Fact) -> int:
 
 def _has_pet_then(name: str, time: datetime, life: Life) -> bool:
     """Whether a pet was born, and adopted if it is the only one of which that is told."""
+    # Ages are whole years. A pet of age 0 has been there for some weeks, so for a tenth of a year.
     if (life.now - time).days > max(life.pets_by_name[name].age, 0.1) * 365:
         return False
     adopted = [event.date for member in life.members for event in member.major_events if event.kind == "adopted_pet"]

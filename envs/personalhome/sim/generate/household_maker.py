@@ -148,6 +148,7 @@ def draw_usual_states(
         OUTDOORS: {"temperature": sky.temperature, "humidity": sky.humidity, "brightness": sky.illuminance}
     }
     states |= {room.id: room_air(room.type, sky, drift=rng.gauss(0, DRIFT)) for room in rooms}
+    # What a sensor must read at the start is the air of its room, before any device measures that.
     for device in devices:
         for path, quantity in measured_quantities(device.spec):
             if path in starts.get(device.did, {}):
@@ -270,6 +271,7 @@ def _furnish_household(
     types = load_household_priors().situations[begun.key].rooms
     devices = draw_devices(rooms, liked, [pet.animal for pet in begun.pets], (together, types), needed, words, rng)
     members = tuple(people.add_habits(member, devices, sky.when.date(), rng) for member in members)
+    # Habits need the devices, and devices the tastes: so people are made in two passes.
     life = Life(members, begun.pets, rooms, devices, sky.when)
     scenes = present.draw_scenes(begun.key, life, sky.temperature, rng)
     if not scenes:
@@ -280,6 +282,7 @@ def _furnish_household(
     home = Home.build_home(rooms, devices, states, calendar.timegm(sky.when.timetuple()))
     data = home_to_json(home)
     cast = household_cast(members, data)
+    # Texts are drawn when all that they tell of is fixed.
     members = tuple(people.add_profile_texts(member, cast, words, half, rng) for member in members)
     remembered = tuple(fact_to_memory(told, words.say_fact(told.fact, cast, rng, half), words) for told in memories)
     events = tuple(fact_to_event(told, words.say_fact(told.fact, cast, rng, half)) for told in dated)

@@ -8,7 +8,6 @@ Invariants:
   they have now; `consistency_rules.py` looks at the time when it happened.
 - Memories are in the order of time; none breaks a rule. What would is dropped and counted.
 - A text says its fact and no more; `additional_information` says the weekday and part of the day that `time` says already.
-- What was measured or noticed by a sensor is of a sensor of the home, in its room; people who are away notice nothing.
 """
 
 from __future__ import annotations
@@ -300,6 +299,7 @@ def _draw_theme(life: Life, rng: random.Random) -> Iterator[DatedFact]:
         yield _date_draft(replace(repair, day=day), life, rng)
     shared = rng.random() < 0.35  # then other people do the same
     for _ in range(rng.choices(range(len(lengths)), lengths)[0]):
+        # Without `who` the maker draws somebody anew.
         like = first.fact.model_copy(update={"who": None}) if shared else first.fact
         if (again := maker(life, rng, like)) is not None:
             yield _date_draft(again, life, rng)
@@ -355,50 +355,13 @@ QUIET = 20  # minutes between ordinary events and what comes next
 EVENT_TRIES = 30
 
 
-def sign_fact(
-    kind: str,
-    what: str | None,
-    room: str | None,
-    who: Member,
-    life: Life,
-    states: Mapping[str, Values],
-    *,
-    by_sensor: bool,
-    rng: random.Random,
-) -> Fact:
-    """The fact of an event that tells of a situation in a room. `by_sensor` says that no person could tell of it."""
-    priors, here = load_household_priors(), {"room": room, "what": what}
-    match kind:
-        case "measured":
-            sensors = life.devices_of_kinds([priors.gauges[what or ""]])
-            return _read_sensor(what or "", _choose_device(sensors, room, rng), states)
-        case "noticed":  # by a sensor of the room; else by a person, or by any sensor if no person could
-            sensors = life.devices_of_kinds([priors.signs.get(what or "", "")])
-            if by_sensor or any(sensor.room.id == room for sensor in sensors):
-                sensor = _choose_device(sensors, room, rng)
-                return Fact(kind=kind, sensor=sensor.did, room=sensor.room.id, what=what)
-        case "used":  # it has begun, with an appliance of the room that is for it, or without one
-            activity = priors.activities[what or ""]
-            near = [device for device in devices_for_activity(activity, life.appliances) if device.room.id == room]
-            appliance, minutes = rng.choice(near).did if near else None, activity.minutes[0]
-            return Fact(kind=kind, who=who.member_id, appliance=appliance, value=minutes, unit=FACT_UNITS[kind], **here)
-        case "broke":
-            device = _choose_device(life.devices_of_kinds(priors.faults[what or ""]), room, rng)
-            return Fact(kind=kind, appliance=device.did, room=device.room.id, what=what)
-        case "pet_did":
-            pets = [pet for pet in life.pets if pet.animal in priors.pet_acts[what or ""]]
-            return Fact(kind=kind, pet=rng.choice(pets).name, **here)
-        case "left_home":
-            return Fact(kind=kind, who=who.member_id)
-    return Fact(kind=kind, who=who.member_id, **here)  # entered, complained, ill, and what a person noticed
-
-
-def _choose_device(devices: Sequence[Device], room: str | None, rng: random.Random) -> Device:
+def choose_device(devices: Sequence[Device], room: str | None, rng: random.Random) -> Device:
     """One of some devices, in the room if there is one."""
+    # A device of the room comes first. If there is none, any of them tells of it.
     return rng.choice([device for device in devices if device.room.id == room] or devices)
 
 
-def _read_sensor(what: str, sensor: Device, states: Mapping[str, Values]) -> Fact:
+def read_sensor(what: str, sensor: Device, states: Mapping[str, Values]) -> Fact:
     """What a sensor reads now."""
     attribute, unit = READINGS[what]
     value = states[sensor.did][attribute]
@@ -434,7 +397,7 @@ def _draw_ordinary_event(maker: Maker, life: Life, states: Mapping[str, Values],
         gauges = [(what, sensor) for what in USUAL for sensor in life.devices_of_kinds([priors.gauges[what]])]
         if not gauges:
             return None
-        fact, hours = _read_sensor(*rng.choice(gauges), states), (0, 23)
+        fact, hours = read_sensor(*rng.choice(gauges), states), (0, 23)
         value = (fact.value or 0) * rng.uniform(0.92, 1.08)  # some hours ago it read about the same
         value = round(value, 1) if fact.what in ("temperature", "humidity") else round(value)
         fact = fact.model_copy(update={"value": value})

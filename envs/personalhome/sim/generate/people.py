@@ -86,6 +86,7 @@ class Scaffold:
 
 def spread_shares(seed: int) -> tuple[float, ...]:
     """One number in [0, 1) for each of `STEPS`. Those of successive seeds are spread evenly."""
+    # From the middle on: the share of seed 0 is then no extreme of every weight.
     return tuple((0.5 + seed * step) % 1 for step in STEPS)
 
 
@@ -256,6 +257,7 @@ def make_members(
         occupation = rng.choices(list(jobs), [job.weight for job in jobs.values()])[0]
         fitting = [hobby for hobby, youngest in priors.hobbies.items() if person.age >= youngest]
         hobbies = tuple(rng.sample(fitting, min(rng.randint(*HOBBIES), len(fitting))))
+        # Whoever was born between these days has the age today.
         latest = years_before(today, person.age)
         earliest = years_before(today, person.age + 1) + timedelta(days=1)
         birthday = earliest + timedelta(days=rng.randint(0, (latest - earliest).days))
@@ -325,6 +327,7 @@ def add_character(member: Member, rooms: Sequence[Room], today: date, rng: rando
             tastes.append(_draw_taste(kind, usual, rooms, rng))
     if not tastes and priors.tastes[DEFAULT].fits_age(age):
         tastes.append(_draw_taste(DEFAULT, priors.tastes[DEFAULT], rooms, rng))
+    # Indices are drawn, so that the tastes stay in the order of the priors.
     kept = sorted(rng.sample(range(len(tastes)), min(len(tastes), priors.most_tastes)))
     return member.model_copy(update={"traits": tuple(traits), "tastes": tuple(tastes[index] for index in kept)})
 
@@ -365,6 +368,7 @@ def add_habits(member: Member, devices: Sequence[Device], today: date, rng: rand
     age, activities = member.age(today), load_household_priors().activities
     able = {key: activity for key, activity in activities.items() if can_do_activity(member, age, activity)}
     possible = [key for key, activity in able.items() if devices_for_activity(activity, devices)]
+    # A small child draws nothing, and has none.
     wanted = rng.randint(*HABITS) if age >= FIRST else 0
     habits: list[Habit] = []
     for key in rng.sample(possible, min(wanted, len(possible))):
@@ -372,6 +376,7 @@ def add_habits(member: Member, devices: Sequence[Device], today: date, rng: rand
         if all(hour != habit.hour for habit in habits):
             days = WORKDAYS
             if key != "working":
+                # `few` stands twice among the choices, so that it is twice as usual.
                 few = tuple(sorted(rng.sample(WEEK, rng.randint(1, 3))))
                 days = rng.choice((WEEK, WORKDAYS, WEEKEND, few, few))
             habits.append(Habit(activity=key, days=days, hour=hour, room=device.room.id, appliance=device.did))
@@ -449,6 +454,7 @@ def _draw_adoption(
 ) -> dict[tuple[str, str], date]:
     """The day on which a grown-up adopted the only pet, for some pets that are older than a year."""
     grown = [member for member in members if member.age(today) > ADULT]
+    # "The pet" is clear only if there is one.
     if len(pets) != 1 or pets[0].age < 1 or rng.random() < 0.5:
         return {}
     who = rng.choice(grown)

@@ -90,6 +90,7 @@ def is_member_of_kind(kind: str, member: Member, today: date) -> bool:
 
 def _cast_appliances_and_zones(script: SceneScript, home: Home, cast: SceneCast, rng: random.Random) -> bool:
     """Choose the appliances after which zones are named, then the zones, then the other appliances in their zones."""
+    # A zone `@stove` is the room of the stove, so the stove is chosen before any zone.
     anchors = {option[1:] for options in script.zones.values() for option in options if option[0] == "@"}
     if not all(_cast_device(role, script.appliances[role], home.plan.devices, cast, rng) for role in sorted(anchors)):
         return False
@@ -298,6 +299,7 @@ class ScenePlay:
         zone = ids.get("zone") or self.zone_of_entity(who or what or ids["at"])
         self._require_in_place(beat, ids, zone)
         sets = load_stage().actions[beat.do].sets if beat.do else ()
+        # `$at` stands for the id in the role `at`.
         wanted = [(ids[role], attribute, ids[value[1:]] if value[0] == "$" else value) for role, attribute, value in sets]
         changed = [(owner, key, value) for owner, key, value in wanted if self.states.get((owner, key)) != value]
         if sets and not changed:
@@ -366,6 +368,7 @@ def play_script(script: SceneScript, cast: SceneCast, rng: random.Random) -> Sce
             if own:  # a script that does not fit is a mistake; a distractor that does not fit is left out
                 raise
             continue
+        # A beat that began with the one before may end earlier.
         clock = max(clock, end)
     play.length = max(clock + _round_to_step(rng.uniform(1, 6)), SHORTEST)
     if play.length > LONGEST:  # it goes faster: order stays, and times stay multiples of `STEP`

@@ -27,17 +27,23 @@ from homerl.envs.personalhome.tasks.questions.families import (
     ACT,
     ACTOR,
     DONE,
-    OBJECT,
     THING,
     ZONE,
     Deed,
-    QuestionSlot,
     Slots,
+    has_number,
     key_group,
-    make_slots,
+    object_column,
 )
-from homerl.envs.personalhome.tasks.questions.household_tables import TABLES, HouseholdTables, Row, values_elsewhere
-from homerl.envs.personalhome.tasks.questions.question_programs import Expression, NoAnswer, run_settled
+from homerl.envs.personalhome.tasks.questions.question_programs import (
+    TABLES,
+    Expression,
+    HouseholdTables,
+    NoAnswer,
+    Row,
+    run_settled,
+    values_elsewhere,
+)
 
 Factor = Literal["time", "actor", "activity", "appliance", "location", "sensor", "routine", "environment", "value"]
 SHIFTS = (-40, -15, -6, 6, 15, 40)  # days by which a memory is moved
@@ -55,7 +61,7 @@ class FactorEdit:
 
     factor: Factor
     frame: str
-    slots: Mapping[str, QuestionSlot]
+    slots: Slots
     tables: HouseholdTables
     reads: tuple[str, ...] = ()
 
@@ -84,7 +90,7 @@ def draw_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[st
     """Edits of everything in a household, each with the id of the row that it changes."""
     for edits_of in EDITORS:
         for id, factor, frame, slots, *rest in edits_of(tables, rng):
-            yield id, FactorEdit(factor, frame, make_slots(slots), *rest)
+            yield id, FactorEdit(factor, frame, slots, *rest)
 
 
 Say = Callable[[FactorEdit, Any], tuple[str, bool]]  # an assumption in words, and whether these state an answer
@@ -139,7 +145,7 @@ def memory_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
     """Somebody did something on another day, somebody else did it, it was something else, took longer, or never was."""
     for row in tables.rows["memories"]:
         id, kind, who = row["id"], row["kind"], row["who"]
-        column = OBJECT.get(kind, "what")
+        column = object_column(kind)
         if kind not in DONE or not who or not row[column]:
             continue
         told: Slots = {"who": ("person", who), "deed": ("deed", Deed(kind, row[column])), "old": ("date", row["date"])}
@@ -225,7 +231,7 @@ def device_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
                 edited = tables.with_edited_rows(table, row["id"], {"room": new})
                 yield row["id"], "location", f"{name}_room", {name: (name, row[name]), "new": ("room", new)}, edited
     for row in tables.rows["states"]:
-        if _has_number(row):
+        if has_number(row):
             value = round(row["value"] + rng.choice((-2, -1, 1, 2)), 2)
             low, high = row["range"] or (0, value)
             if low <= value <= high:
@@ -240,10 +246,6 @@ def device_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
             edited = edited.with_edited_rows("events", id, None)
         id = next(iter(lost), row["id"])
         yield id, "sensor", "sensor_fault", {"sensor": ("sensor", row["sensor"])}, edited
-
-
-def _has_number(row: Row) -> bool:
-    return isinstance(row["value"], int | float) and not isinstance(row["value"], bool)
 
 
 @register_editor
@@ -282,6 +284,7 @@ def _copy_and_swap(
     kind = "person" if name == "who" else name
     for row in tables.rows[table]:
         id, slot = row["id"], (kind, row[name])
+        # A swap of equal values would change nothing.
         others = [one for one in tables.rows[table] if one[column] != row[column]]
         beside = others
         if name == "sensor" and not others:
@@ -311,7 +314,7 @@ def shift_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow
             if once[row["who"], row["kind"]] == 1 and moved < tables.now.date():
                 yield row["id"], "time", f"life_{name}", slots, tables.with_edited_row("life", row, {"date": moved})
     for row in tables.rows["states"]:
-        if _has_number(row):
+        if has_number(row):
             slots = {"appliance": ("appliance", row["appliance"]), "attribute": ("attribute", row["attribute"])}
             yield from _shift_number(tables, "states", row, STEPS, row["range"] or (0, float("inf")), slots, rng)
     for row in tables.rows["weather"]:

@@ -18,14 +18,17 @@ from itertools import permutations
 from typing import Any
 
 from homerl.envs.personalhome.sim.vocabulary import FACT_UNITS, load_vocabulary
-from homerl.envs.personalhome.tasks.questions.household_tables import CHANGING, LOOKS, HouseholdTables, SceneAct
 from homerl.envs.personalhome.tasks.questions.question_programs import (
+    CHANGING,
+    LOOKS,
     ColumnValues,
     Expression,
     Extreme,
     Follow,
+    HouseholdTables,
     OnlyValue,
     RowCount,
+    SceneAct,
     Shared,
     TableRows,
     Total,
@@ -51,12 +54,8 @@ class Deed:
     object: str | None = None
 
 
-@dataclass(frozen=True)
-class QuestionSlot:
-    """What a sentence names: a value and what kind of thing it is, such as `person` or `dishes`."""
-
-    kind: str
-    value: Any
+# What a sentence names: the name in the frame -> what kind of thing it is, such as `person` or `dishes`, and its value.
+Slots = Mapping[str, tuple[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,10 @@ class QuestionCandidate:
 
     family: str
     program: Expression
-    slots: Mapping[str, QuestionSlot]
+    slots: Slots
     answer: str
 
 
-Slots = Mapping[str, tuple[str, Any]]  # name -> the kind and the value of a `QuestionSlot`
 Row = tuple[str, Expression, Slots, str]  # the fields of a `QuestionCandidate`
 Family = Callable[[HouseholdTables], Iterator[Row]]
 FAMILIES: list[Family] = []
@@ -88,15 +86,14 @@ def register_family(function: Family) -> Family:
     return function
 
 
-def make_slots(slots: Slots) -> dict[str, QuestionSlot]:
-    """The slots of a sentence from their kinds and values."""
-    return {name: QuestionSlot(kind, value) for name, (kind, value) in slots.items()}
-
-
 def question_candidates(tables: HouseholdTables) -> list[QuestionCandidate]:
     """All candidates of all families."""
-    rows = (row for family in FAMILIES for row in family(tables))
-    return [QuestionCandidate(name, program, make_slots(slots), answer) for name, program, slots, answer in rows]
+    return [QuestionCandidate(*row) for family in FAMILIES for row in family(tables)]
+
+
+def has_number(row: Mapping[str, Any]) -> bool:
+    """Whether the value of a row is a number: `on` and `true` are none."""
+    return isinstance(row["value"], int | float) and not isinstance(row["value"], bool)
 
 
 def _number_kind(unit: str | None) -> str:
@@ -104,11 +101,12 @@ def _number_kind(unit: str | None) -> str:
     return f"number:{unit}" if unit else "number"
 
 
-def _object_column(kind: str) -> str:
+def object_column(kind: str) -> str:
+    """The column that says what a deed is done to."""
     return OBJECT.get(kind, "what")
 
 
-def _object_kind(kind: str) -> str:
+def object_kind(kind: str) -> str:
     """The kind of an answer that says what a deed is done to."""
     return OBJECT.get(kind) or f"what:{kind}"
 
@@ -123,7 +121,7 @@ def _count_deeds(tables: HouseholdTables) -> Counter[tuple[str, Deed]]:
     """How often each person did, and remembers, each deed."""
     deeds: Counter[tuple[str, Deed]] = Counter()
     for row in tables.rows["memories"]:
-        done_to = row[_object_column(row["kind"])]
+        done_to = row[object_column(row["kind"])]
         if row["kind"] in DONE and row["who"] is not None and done_to is not None:
             deeds[row["who"], Deed(row["kind"], done_to)] += 1
     return deeds
@@ -132,7 +130,7 @@ def _count_deeds(tables: HouseholdTables) -> Counter[tuple[str, Deed]]:
 def _deed_rows(deed: Deed, who: str | None = None) -> Expression:
     """The memories of a deed, of one person or of all."""
     rows = rows_where(MEMORIES, kind=deed.kind, **({"who": who} if who is not None else {}))
-    return rows if deed.object is None else Where(rows, _object_column(deed.kind), deed.object)
+    return rows if deed.object is None else Where(rows, object_column(deed.kind), deed.object)
 
 
 def _latest_value(rows: Expression, column: str) -> Expression:
@@ -187,7 +185,7 @@ def state_questions(tables: HouseholdTables) -> Iterator[Row]:
     """A number that an appliance is at, or that a sensor reads."""
     for table, column in (("states", "appliance"), ("readings", "sensor")):
         for row in tables.rows[table]:
-            if isinstance(row["value"], bool) or not isinstance(row["value"], int | float):
+            if not has_number(row):
                 continue
             value = only_value(rows_where(TableRows(table), **{column: row[column], "attribute": row["attribute"]}), "value")
             slots = {column: (column, row[column]), "attribute": ("attribute", row["attribute"])}
@@ -238,9 +236,9 @@ def deed_time_questions(tables: HouseholdTables) -> Iterator[Row]:
 def deed_kind_questions(tables: HouseholdTables) -> Iterator[Row]:
     """What a person did last, what most often, and how much in all."""
     for who, kind in dict.fromkeys((who, deed.kind) for who, deed in _count_deeds(tables)):
-        rows, column, slots = _deed_rows(Deed(kind), who), _object_column(kind), {"who": ("person", who)}
-        yield f"last_{kind}", _latest_value(rows, column), slots, _object_kind(kind)
-        yield f"usually_{kind}", UsualValue(ColumnValues(rows, column)), slots, _object_kind(kind)
+        rows, column, slots = _deed_rows(Deed(kind), who), object_column(kind), {"who": ("person", who)}
+        yield f"last_{kind}", _latest_value(rows, column), slots, object_kind(kind)
+        yield f"usually_{kind}", UsualValue(ColumnValues(rows, column)), slots, object_kind(kind)
         if kind in SUMMED:
             yield f"total_{kind}", Total(ColumnValues(rows, "value")), slots, _number_kind(FACT_UNITS[kind])
 
@@ -312,7 +310,7 @@ def days_apart_questions(tables: HouseholdTables) -> Iterator[Row]:
             if one < other:
                 yield "days_apart", ValueGap(_latest_value(rows, "time"), last), slots, _number_kind("day")
             first = Extreme(Where(rows, "time", last, ">"), "time", largest=False)
-            yield f"first_after_{one}", only_value(first, _object_column(one)), slots, _object_kind(one)
+            yield f"first_after_{one}", only_value(first, object_column(one)), slots, object_kind(one)
 
 
 @register_family

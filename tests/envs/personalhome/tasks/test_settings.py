@@ -15,7 +15,7 @@ from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.vocabulary import household_cast, load_fact_words
 from homerl.envs.personalhome.tasks.author import task_to_blueprint
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe, Plans
-from homerl.envs.personalhome.tasks.questions.household_tables import FACT, Row, make_household_tables
+from homerl.envs.personalhome.tasks.questions.question_programs import FACT, Row, make_household_tables
 from homerl.envs.personalhome.tasks.situation import personalhome_system_prompt
 
 Shown = Mapping[str, Any]

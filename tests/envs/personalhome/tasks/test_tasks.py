@@ -35,16 +35,16 @@ from homerl.envs.personalhome.tasks.expert import BASELINES, ConstantAgent, Pers
 from homerl.envs.personalhome.tasks.plan_rules import household_needs, judge_plan, reference_plan
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import draw_edits
 from homerl.envs.personalhome.tasks.questions.families import question_candidates
-from homerl.envs.personalhome.tasks.questions.household_tables import make_household_tables
 from homerl.envs.personalhome.tasks.questions.question_maker import (
+    QuestionWording,
     answer_candidate,
     draw_counterfactuals,
     draw_distractors,
     draw_questions,
     is_answer_stated,
+    load_phrases,
 )
-from homerl.envs.personalhome.tasks.questions.question_programs import NoAnswer, count_operations
-from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording, load_phrases
+from homerl.envs.personalhome.tasks.questions.question_programs import NoAnswer, count_operations, make_household_tables
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, answer_goals
 from homerl.envs.personalhome.tasks.text_normal_form import normal_form
 from homerl.play.episode import Episode, EpisodeLimits
@@ -149,7 +149,7 @@ def test_a_program_gives_the_same_single_answer_again_and_its_difficulty_is_its_
 
 def by_hand(question, home):
     """The answer of a question of some families, computed from the household's facts without its program."""
-    slots = {name: slot.value for name, slot in question.candidate.slots.items()}
+    slots = {name: value for name, (_, value) in question.candidate.slots.items()}
     facts = [(memory.time, memory.fact) for memory in home.memories]
     family, who = question.candidate.family, slots.get("who")
     members = {member.member_id: member for member in home.members}
@@ -187,7 +187,7 @@ def test_answers_agree_with_answers_by_hand(language):
 
 def used_by_hand(question, home):
     """The answer of a question about use, by all that the household is told: who cooks or adjusts uses an appliance."""
-    what = {name: slot.value for name, slot in question.candidate.slots.items()}
+    what = {name: value for name, (_, value) in question.candidate.slots.items()}
     family, who = question.candidate.family, what.get("who")
     told = home.context.events if family == "last_used_event" else (*home.memories, *home.context.events)
     uses = [(one.time, one.fact.who, one.fact.appliance) for one in told if one.fact.kind in ("used", "cooked", "adjusted")]
@@ -213,7 +213,7 @@ def test_who_cooks_or_adjusts_has_used_the_appliance(language):
         tables = make_household_tables(home)
         for candidate in question_candidates(tables):
             family, deed = candidate.family, candidate.slots.get("deed")
-            about_use = deed.value.kind == "used" if deed else family.endswith(("_used", "used_event"))
+            about_use = deed[1].kind == "used" if deed else family.endswith(("_used", "used_event"))
             if about_use and family in USES and (question := answer_candidate(candidate, tables)):
                 assert used_by_hand(question, home) == question.answer, (seed, question.candidate)
                 families[family] += 1
