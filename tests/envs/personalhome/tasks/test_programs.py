@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from homerl.envs.personalhome.tasks.questions import question_programs as scene_tables
-from homerl.envs.personalhome.tasks.questions.counterfactual_edits import shift_edits, swap_edits
+from homerl.envs.personalhome.tasks.questions.counterfactual_edits import FactorEdit, shift_edits, swap_edits
 from homerl.envs.personalhome.tasks.questions.families import Deed, QuestionCandidate, question_candidates
 from homerl.envs.personalhome.tasks.questions.question_maker import _values_nearby, answer_candidate
 from homerl.envs.personalhome.tasks.questions.question_programs import (
@@ -177,7 +177,7 @@ RELATIVE = [  # frame, what it names, the table, row and column that are asked f
 
 
 def drawn(seed: int) -> list[Any]:
-    return [edit for each in (swap_edits, shift_edits) for _, edit in each(HOME, random.Random(seed))]
+    return [FactorEdit(*row) for each in (swap_edits, shift_edits) for _, *row in each(HOME, random.Random(seed))]
 
 
 @pytest.mark.parametrize(("frame", "named", "asked", "answer"), RELATIVE)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from homerl.envs.personalhome.tasks.questions.counterfactual_edits import present_scene_edits
+from homerl.envs.personalhome.tasks.questions.counterfactual_edits import FactorEdit, present_scene_edits
 from homerl.envs.personalhome.tasks.questions.families import ACTS, HEARD, LOOSE, TIMED, question_candidates
 from homerl.envs.personalhome.tasks.questions.question_maker import answer_candidate, load_phrases
 from homerl.envs.personalhome.tasks.questions.question_programs import (
@@ -218,7 +218,8 @@ def test_languages_have_the_same_sentences_and_name_the_same_slots(group):
 def edited(frame, **slots):
     """The tables after the first edit of a frame whose slots have these values."""
     for seed in range(40):
-        for _, edit in present_scene_edits(SCENE, random.Random(seed)):
+        for _, *row in present_scene_edits(SCENE, random.Random(seed)):
+            edit = FactorEdit(*row)
             if edit.frame == frame and all(edit.slots[name][1] == value for name, value in slots.items()):
                 return edit.tables
     raise AssertionError(frame)
@@ -273,5 +274,5 @@ def test_an_edit_of_the_setting_changes_what_is_seen():
 
 
 def test_edits_have_sentences():
-    frames = {edit.frame for _, edit in present_scene_edits(SCENE, random.Random(0))}
+    frames = {FactorEdit(*row).frame for _, *row in present_scene_edits(SCENE, random.Random(0))}
     assert frames == set(load_phrases("en")["scenes"]["edits"])

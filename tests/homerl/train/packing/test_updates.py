@@ -143,7 +143,7 @@ def test_gradients_are_those_of_padded_rows(name, sequences, plain, more):
     made = updates(TokenBudget(plain, plain + more + 1))
     close(MODELS[name], sequences, made)
     places = {tuple(one.ids[: t + 2]) for one in sequences if len(one.targets) for t in range(len(one.ids) - 1)}
-    assert made.unique == len(places) <= max(made.forwarded, 1)
+    assert made.counts["unique"] == len(places) <= max(made.counts["forwarded"], 1)
 
 
 @anything
@@ -172,7 +172,7 @@ def test_a_row_may_be_filled_up(sequences, step):
     made = updates()
     made.step = step
     close(MODELS["full"], sequences, made)
-    assert made.forwarded % step == 0 or not any(len(one.targets) for one in sequences)
+    assert made.counts["forwarded"] % step == 0 or not any(len(one.targets) for one in sequences)
 
 
 def test_the_model_generates_as_before():
@@ -457,7 +457,7 @@ def test_gradients_of_a_pass_that_went_well_before_are_not_counted_twice():
     packed = updates(TokenBudget(140, 140))
     packed.checked = True  # else it counts as a pass
     packed.train_on_sequences(Once(model, 0), SOME, partial(objective, SOME))
-    assert len(made_passes) > 2 and packed.forwarded == sum(made_passes[2:])
+    assert len(made_passes) > 2 and packed.counts["forwarded"] == sum(made_passes[2:])
     for name, gradient in gradients(model).items():
         torch.testing.assert_close(gradient, expected[name], atol=1e-5, rtol=1e-4)
 
