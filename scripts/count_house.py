@@ -101,7 +101,7 @@ WAYS: dict[str, Way] = {
         ("envs/assistant/serving/call_effects.py", "changes_between"),
         ("envs/assistant/serving/consent.py", "Guard.needs_consent"),
         ("envs/assistant/serving/consent.py", "is_consent"),
-        ("envs/assistant/serving/exchange.py", "AgentJournal.append_entry"),
+        ("envs/assistant/serving/exchange_journal.py", "AgentJournal.append_entry"),
         ("envs/assistant/serving/real_home.py", "carry_out_exchange"),
         ("envs/assistant/serving/real_home.py", "HomeAssistantHome.carry_out_call"),
         ("envs/assistant/listing/homeassistant_mapping.py", "to_homeassistant"),

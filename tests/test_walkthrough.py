@@ -22,7 +22,7 @@ from serving import Says, Served
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import STATES
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.exchange import AgentJournal
+from homerl.envs.assistant.serving.exchange_journal import AgentJournal
 from homerl.envs.assistant.serving.real_home import HomeAssistantHome
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.core.world import tool_call_to_action

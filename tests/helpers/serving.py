@@ -10,7 +10,7 @@ from typing import Any
 
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.exchange import AgentJournal, RequestCare
+from homerl.envs.assistant.serving.exchange_journal import AgentJournal, RequestCare
 from homerl.envs.assistant.serving.live_situation import TwinCall
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.devices.device_spec import Device

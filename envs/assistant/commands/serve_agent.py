@@ -58,7 +58,7 @@ def serve_agent(
     """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
     from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
     from homerl.envs.assistant.serving.consent import Guard
-    from homerl.envs.assistant.serving.exchange import MODES, AgentJournal
+    from homerl.envs.assistant.serving.exchange_journal import MODES, AgentJournal
     from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint
     from homerl.host.web_server import ServerAddress, open_listening_socket, read_key_variable
 

@@ -37,7 +37,7 @@ from homerl.envs.assistant.serving.consent import (
     is_consent,
     is_refusal,
 )
-from homerl.envs.assistant.serving.exchange import (
+from homerl.envs.assistant.serving.exchange_journal import (
     AgentJournal,
     AgentTurn,
     Asker,

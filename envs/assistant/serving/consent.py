@@ -44,7 +44,7 @@ from homerl.envs.assistant.listing.room_and_device_names import (
     room_names,
 )
 from homerl.envs.assistant.serving.call_effects import Effects, list_groups, listed_entities
-from homerl.envs.assistant.serving.exchange import Proposal
+from homerl.envs.assistant.serving.exchange_journal import Proposal
 from homerl.envs.assistant.serving.live_situation import CODE, TwinCall
 from homerl.envs.assistant.serving.reply_text import is_code_question
 from homerl.envs.assistant.serving.secret_masking import HIDDEN

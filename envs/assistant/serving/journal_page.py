@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from homerl.envs.assistant.serving.call_effects import ChangeRecord
-from homerl.envs.assistant.serving.exchange import CallRecord, DamagedLine, JournalEntry
+from homerl.envs.assistant.serving.exchange_journal import CallRecord, DamagedLine, JournalEntry
 from homerl.host.html_pages import identifier_to_words, load_template
 
 MEANING = {  # of each outcome, as the page says it

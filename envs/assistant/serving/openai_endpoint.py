@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from homerl.envs.assistant.listing.home_listing import is_entity_id
 from homerl.envs.assistant.serving.caretaker import Caretaker
-from homerl.envs.assistant.serving.exchange import MODES, Mode, RequestCare, read_journal
+from homerl.envs.assistant.serving.exchange_journal import MODES, Mode, RequestCare, read_journal
 from homerl.envs.assistant.serving.journal_page import render_journal_page
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, text_message

@@ -48,7 +48,7 @@ from homerl.envs.assistant.listing.homeassistant_client import (
 from homerl.envs.assistant.listing.homeassistant_mapping import home_zone, refresh_home, to_homeassistant
 from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
 from homerl.envs.assistant.serving.call_effects import compare_change
-from homerl.envs.assistant.serving.exchange import Exchange
+from homerl.envs.assistant.serving.exchange_journal import Exchange
 from homerl.envs.assistant.serving.live_situation import Answers, TwinCall, tool_call_key
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.assist import assist_tools as assist

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from homerl.envs.assistant.listing.home_listing import entity_domain
 from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
 from homerl.envs.assistant.serving.call_effects import ChangeRecord, is_press_change, is_state_change, was_asked_for
-from homerl.envs.assistant.serving.exchange import Exchange
+from homerl.envs.assistant.serving.exchange_journal import Exchange
 from homerl.envs.assistant.serving.live_situation import UNMADE, TwinCall
 from homerl.envs.assistant.serving.missed_actions import WITH_SENTENCE, MissedAction, words_of_name
 from homerl.envs.assistant.serving.secret_masking import visible_arguments

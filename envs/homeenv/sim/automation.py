@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from homerl.envs.homeenv.sim.conditions import Condition, ConditionError, compile_condition
+from homerl.envs.homeenv.sim.cron_times import next_cron_time, read_cron
 from homerl.envs.homeenv.sim.home_plan import LATEST, FixedPlan, Hidden
 from homerl.envs.homeenv.sim.home_state import HomeState, replace_rooms_by_ids
 from homerl.envs.homeenv.sim.rules import (
@@ -30,8 +31,6 @@ from homerl.envs.homeenv.sim.rules import (
     RuleProgress,
     SwitchStep,
     WaitStep,
-    next_cron_time,
-    read_cron,
 )
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value, refuse_lone_surrogates

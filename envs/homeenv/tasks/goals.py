@@ -33,8 +33,9 @@ from typing import Any, cast
 
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.conditions import Condition, compile_condition
+from homerl.envs.homeenv.sim.cron_times import next_cron_time
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.rules import HomeRule, next_cron_time
+from homerl.envs.homeenv.sim.rules import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.blueprint import Automation, Blueprint, Call, Intent

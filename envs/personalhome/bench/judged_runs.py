@@ -41,9 +41,8 @@ from homerl.envs.personalhome.bench.run_results import (
     share_figure,
 )
 from homerl.envs.personalhome.bench.suite import TURNS, household_digest
-from homerl.envs.personalhome.judge import judge_questions
-from homerl.envs.personalhome.judge.judge_client import JudgeQuestion, VerdictStore, ask_judge, make_judge_client
-from homerl.envs.personalhome.judge.judge_questions import (
+from homerl.envs.personalhome.judge import answer_and_plan_judge
+from homerl.envs.personalhome.judge.answer_and_plan_judge import (
     HOME,
     KEYS,
     RefusedStep,
@@ -51,6 +50,7 @@ from homerl.envs.personalhome.judge.judge_questions import (
     equivalence_question,
     revision_message,
 )
+from homerl.envs.personalhome.judge.judge_client import JudgeQuestion, VerdictStore, ask_judge, make_judge_client
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.tasks.answer_parser import parse_plan
@@ -132,7 +132,7 @@ def plan_rating_question(played: PlayedTask) -> JudgeQuestion | None:
     if not (programs := plan_programs(played)):
         return None
     household = household_shown(played.blueprint.household)
-    return judge_questions.absolute_question(
+    return answer_and_plan_judge.absolute_question(
         household, household["context"], programs, played.blueprint.language, played.about
     )
 
@@ -185,9 +185,11 @@ def rating_figures(rated: Sequence[Mapping[str, Any]]) -> Figures:
     """The mean scores overall, of members and of the home: over programs, then over plans (eq. 14)."""
     scores: dict[str, list[float]] = {"RPJ abs": [], "RPJ members": [], "RPJ home": []}
     for verdict in rated:
-        by_part = judge_questions.persona_scores(verdict)
+        by_part = answer_and_plan_judge.persona_scores(verdict)
         members = [mean_value(given) for part, given in by_part.items() if part != HOME]
-        for name, values in zip(scores, (judge_questions.overall_scores(verdict), members, by_part.get(HOME)), strict=True):
+        for name, values in zip(
+            scores, (answer_and_plan_judge.overall_scores(verdict), members, by_part.get(HOME)), strict=True
+        ):
             scores[name].append(mean_value(values or (LOWEST_SCORE,)))
     ends = (LOWEST_SCORE, HIGHEST_SCORE)
     found = {name: mean_figure(values, ends) for name, values in scores.items()}
@@ -217,7 +219,9 @@ def plan_ordering_questions(
             raise InputError("the runs have other households", played.key[0], "compare runs of one file of instances")
         household, seed = household_shown(played.blueprint.household), derive_seed(*played.key)
         plans, language = dict(zip(names, (plan_programs(played), *theirs), strict=True)), played.blueprint.language
-        asked = judge_questions.relative_questions(household, household["context"], plans, seed, language, played.about)
+        asked = answer_and_plan_judge.relative_questions(
+            household, household["context"], plans, seed, language, played.about
+        )
         yield names, seed, asked
 
 
@@ -230,7 +234,7 @@ def compare_ranked_runs(runs: Sequence[RunResults], verdicts: VerdictStore, by: 
         if len(given) < len(asked):
             missing += 1
             continue
-        order = judge_questions.read_plan_ranking(given, names, seed)
+        order = answer_and_plan_judge.read_plan_ranking(given, names, seed)
         for name in names:
             firsts[name].append(mean_value([float(one[0] == name) for one in order.overall]))
         disagrees.append(order.has_unstable_best)

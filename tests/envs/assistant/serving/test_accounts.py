@@ -19,7 +19,7 @@ from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
 from homerl.envs.assistant.listing.listing_files import load_listing
 from homerl.envs.assistant.serving import real_home as hands
 from homerl.envs.assistant.serving.call_effects import ChangeRecord, compare_change
-from homerl.envs.assistant.serving.exchange import CallRecord, JournalEntry, Outcome
+from homerl.envs.assistant.serving.exchange_journal import CallRecord, JournalEntry, Outcome
 from homerl.envs.assistant.serving.journal_page import MEANING, render_journal_page
 from homerl.envs.homeenv.sim.home import Home
 from tests.envs.assistant.listing.replay import listing

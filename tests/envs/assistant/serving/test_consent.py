@@ -13,7 +13,7 @@ from written_home import Row, written_home
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
 from homerl.envs.assistant.serving.caretaker import Caretaker
 from homerl.envs.assistant.serving.consent import ANSWERS, is_consent, is_refusal, parse_spoken_code
-from homerl.envs.assistant.serving.exchange import RequestCare
+from homerl.envs.assistant.serving.exchange_journal import RequestCare
 from homerl.envs.assistant.serving.openai_endpoint import parse_request_care
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.sim.home import Home

@@ -17,7 +17,7 @@ from homerl.envs.assistant.first import MatcherFirst
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import EXPOSED
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.exchange import AgentJournal
+from homerl.envs.assistant.serving.exchange_journal import AgentJournal
 from homerl.envs.assistant.serving.live_situation import place_speaker
 from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint, parse_speaker_area
 from homerl.envs.assistant.serving.real_home import HomeAssistantHome

@@ -15,7 +15,7 @@ from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantErro
 from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
 from homerl.envs.assistant.listing.listing_files import load_listing
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.exchange import AgentJournal
+from homerl.envs.assistant.serving.exchange_journal import AgentJournal
 from homerl.envs.assistant.serving.journal_page import render_journal_page
 from homerl.envs.assistant.serving.secret_masking import (
     find_password_fields,

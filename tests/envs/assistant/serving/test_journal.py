@@ -10,7 +10,7 @@ import pytest
 
 from homerl.envs.assistant.commands.view_agent import view_agent
 from homerl.envs.assistant.serving.call_effects import ChangeRecord
-from homerl.envs.assistant.serving.exchange import AgentJournal, CallRecord, JournalEntry, read_journal
+from homerl.envs.assistant.serving.exchange_journal import AgentJournal, CallRecord, JournalEntry, read_journal
 from homerl.envs.assistant.serving.journal_page import device_lines, journal_days, render_journal_page
 from homerl.envs.core.documents import InputError
 

@@ -12,7 +12,7 @@ from scripted_server import MODEL, ScriptedServer
 from serving import Served, serve_home
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.exchange import Mode
+from homerl.envs.assistant.serving.exchange_journal import Mode
 from homerl.envs.assistant.serving.journal_page import render_journal_page
 from homerl.envs.assistant.serving.reply_text import ReplyPhrases, join_sentences
 from homerl.envs.homeenv.sim.home import Home

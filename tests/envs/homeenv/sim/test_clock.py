@@ -11,12 +11,13 @@ from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.conditions import compile_condition
+from homerl.envs.homeenv.sim.cron_times import next_cron_time
 from homerl.envs.homeenv.sim.devices.air_physics import HUMIDITY_SECONDS, AirInputs, Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.rules import CompiledRule, HomeRule, Rule, next_cron_time
+from homerl.envs.homeenv.sim.rules import CompiledRule, HomeRule, Rule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 DAY = 86400

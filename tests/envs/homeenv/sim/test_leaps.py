@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
+from homerl.envs.homeenv.sim.cron_times import next_cron_time
 from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.device_spec import Device, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import FiredRule, Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.rules import next_cron_time
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 DAY = 86400

@@ -23,12 +23,12 @@ from right_files import DEVICE_FILES, NUMBERS, assert_coherent, right_home, righ
 from homerl.envs.core.documents import Document, InputError, read_yaml, refuse_unwritable
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.automation import make_rule
+from homerl.envs.homeenv.sim.cron_times import next_cron_time
 from homerl.envs.homeenv.sim.devices.device_lint import lint_device_files
 from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
-from homerl.envs.homeenv.sim.rules import next_cron_time
 from homerl.envs.homeenv.sim.values.auditor import RULES, Refused
 
 pytestmark = pytest.mark.timeout(1800)

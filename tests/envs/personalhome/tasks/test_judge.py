@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from scripted_server import Faults, ScriptedServer
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.judge.judge_client import VerdictStore, ask_judge, make_judge_client
-from homerl.envs.personalhome.judge.judge_questions import (
+from homerl.envs.personalhome.judge.answer_and_plan_judge import (
     RefusedStep,
     absolute_question,
     assign_letters,
@@ -28,6 +27,7 @@ from homerl.envs.personalhome.judge.judge_questions import (
     relative_questions,
     revision_message,
 )
+from homerl.envs.personalhome.judge.judge_client import VerdictStore, ask_judge, make_judge_client
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.structured_answers import StructuredClient
