@@ -284,14 +284,14 @@ def test_a_prompts_keys_are_not_kept_for_each_rollout(monkeypatch):
     _, kernel = attention.choose_attention_kernel("flash_attention_2", "cpu")
     row = pack_row([TokenSequence.from_ids([1] * 200 + [2 + i, 3], np.array([200])) for i in range(16)], kernel, "cpu")
     parts = [torch.randn(row.token_count, heads, 8, requires_grad=True) for heads in (4, 2, 2)]
-    result = kernel(*parts, row.inputs["segments"], 0.3)
+    result = kernel(*parts, row.inputs["segments"], 0.3, None)
     gc.collect()
     assert len(seen) == 2 and not any(ref() is not None for ref in seen)
     result.sum().backward()
     expected = [part.grad.clone() for part in parts]
     for part in parts:
         part.grad = None
-    attention.attend_by_segment(*parts, row.inputs["segments"], 0.3).sum().backward()
+    attention.attend_by_segment(*parts, row.inputs["segments"], 0.3, None).sum().backward()
     for part, gradient in zip(parts, expected, strict=True):
         torch.testing.assert_close(part.grad, gradient, atol=1e-5, rtol=1e-4)
 
@@ -323,7 +323,7 @@ def test_forward_passes_that_fail_are_freed(monkeypatch):
     parts = [torch.randn(row.token_count, heads, 8, requires_grad=True) for heads in (4, 2, 2)]
 
     def fails() -> None:
-        kernel(*(part * 2 for part in parts), row.inputs["segments"], 0.3)
+        kernel(*(part * 2 for part in parts), row.inputs["segments"], 0.3, None)
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 14.50 GiB")
 
     def memory_after_a_failure() -> int:
@@ -353,7 +353,7 @@ def test_checkpointing_keeps_nothing_of_the_attention(monkeypatch):
     source = torch.randn(row.token_count, 4, 8, requires_grad=True)
 
     def attended(source: torch.Tensor) -> torch.Tensor:
-        return kernel(source * 1.5, source[:, :2] * 2, source[:, 2:] * 3, row.inputs["segments"], 0.3)
+        return kernel(source * 1.5, source[:, :2] * 2, source[:, 2:] * 3, row.inputs["segments"], 0.3, None)
 
     result = checkpoint(attended, source, use_reentrant=False)
     gc.collect()
