@@ -49,7 +49,9 @@ def test_an_empty_plan_meets_no_goal(leaking, plan):
 
 
 def test_reading_alone_meets_no_goal(leaking):
-    (fridge,) = [one.did for one in HouseholdState(leaking).devices_of_kind("appliance") if one.spec.category == "refrigerator"]
+    (fridge,) = [
+        one.did for one in HouseholdState(leaking).devices_of_kind("appliance") if one.spec.category == "refrigerator"
+    ]
     step = {"step_id": "1", "appliance": fridge, "feature": "check_inventory", "category": [], "args": {}, "rationale": ""}
     verdict = judge_plan(leaking, leaking.context.situations, [{"program_id": "look", "steps": [step]}])
     assert verdict.runs == (True,) and verdict.reasoned and not any(verdict.goals_met())
