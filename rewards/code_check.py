@@ -19,7 +19,7 @@ def code_check(facts: StepFacts) -> float:
         tree = ast.parse(facts.code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return -float("restricted_code" in facts.blocked)
-    return -float(bool(restricted_uses(tree)))
+    return -float(bool(restricted_uses(ast.walk(tree))))
 
 
 REWARD = Reward(code_check, weight=0.2, card="lost for code outside restricted Python", order=4)

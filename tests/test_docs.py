@@ -110,7 +110,7 @@ NOT_RUN = {
     },
     "docs/results/smollm2.md": {
         "homerl": "it needs the weights of SmolLM2",
-        "scripts/home_of_twelve": "tests/envs/assistant/listing/test_twelve.py runs what is behind it",
+        "scripts/write_twelve_entity_home": "tests/envs/assistant/listing/test_twelve.py runs what is behind it",
     },
     "docs/users.md": {
         "homerl serve-user": GPU,

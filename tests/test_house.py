@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from homerl.play.metrics.registry import METRICS
+from homerl.play.bench_results import METRICS
 from homerl.worlds.registry import known_suites, known_worlds
 from house import PAGE, ROOT, House, Module
 
@@ -338,7 +338,7 @@ def test_the_example_of_a_metric_is_found_and_counts(tmp_path: Path, monkeypatch
     path = example("metric", tmp_path)
     monkeypatch.setenv("HOMERL_METRICS", str(path.parent))
     code = (
-        "from types import SimpleNamespace; from homerl.play.metrics.registry import METRICS; "
+        "from types import SimpleNamespace; from homerl.play.bench_results import METRICS; "
         "print(*METRICS, METRICS['steps'].count(SimpleNamespace(steps=(1, 2)), None))"
     )
     assert printed(code).split() == [*METRICS, "steps", "2"]

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -55,14 +56,24 @@ def test_a_toolset_and_a_query_type_go_on(tmp_path: Path) -> None:
 
 def test_what_trains_is_found(tmp_path: Path) -> None:
     code = (
-        "from homerl.train.credit.registry import list_credit_modes; from homerl.train.losses.registry import list_losses;"
-        "from homerl.train.engines.registry import list_engines; from homerl.rewards.composite import REWARDS;"
+        "from homerl.train.credit.contract import list_credit_modes; from homerl.train.losses.contract import list_losses;"
+        "from homerl.train.engines.contract import list_engines; from homerl.rewards.composite import REWARDS;"
         "print('rank' in list_credit_modes(), 'soft' in list_losses(), 'unpadded' in list_engines(), 'brevity' in REWARDS)"
     )
     command = [sys.executable, "-c", code]
     environment = {**os.environ, "HOMERL_PLUGINS": str(PREVIOUS)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["True"] * 4, done.stderr
+
+
+def test_helpers_of_credit_modes_losses_and_engines_are_found(tmp_path: Path) -> None:
+    code = (
+        "import homerl.envs.core.plugins; from homerl.train.credit.common import EPSILON, normalised, returns_to_go;"
+        "from homerl.train.losses.grpo import Grpo; from homerl.train.watchdog import Stalled;"
+        "from homerl.train.phases import Phases; print(returns_to_go([1.0, 2.0]), Grpo.name, Stalled.code, Phases.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "[3.0, 2.0] grpo 4 PhaseTimer\n", done.stderr
 
 
 def test_somebody_elses_package_stays_theirs(tmp_path: Path) -> None:
@@ -72,3 +83,15 @@ def test_somebody_elses_package_stays_theirs(tmp_path: Path) -> None:
     code = "import homerl.envs.core.plugins, envs, envs.world; print(envs.mine, envs.world.mine)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["1", "2"], done.stderr
+
+
+def test_what_moved_to_another_module_is_found_there() -> None:
+    from homerl.models.endpoint.endpoint_settings import Behaviours
+    from homerl.play.situation import Course, Observation
+    from homerl.worlds.contract import Visits
+
+    with pytest.deprecated_call():
+        old = import_module("homerl.play.chat_messages"), import_module("homerl.play.user_behaviours")
+        assert old[0].Observation is Observation
+        assert (old[1].Course, old[1].Behaviours) == (Course, Behaviours)
+        assert import_module("homerl.worlds.home_visits").Visits is Visits

@@ -21,26 +21,25 @@ from serving import Says, Served
 
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import STATES
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
+from homerl.envs.assistant.serving.exchange_journal import AgentJournal
+from homerl.envs.assistant.serving.real_home import HomeAssistantHome
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.core.world import tool_call_to_action
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.envs.homeenv.tasks.situation import home_situation_of
-from homerl.play.chat_messages import parse_reply
 from homerl.play.episode import Episode
 from homerl.play.loop import play
+from homerl.play.tool_call_parser import parse_reply
 from homerl.rewards.composite import step_rewards
-from homerl.train.credit.advantages import compute_returns_to_go
-from homerl.train.credit.step import compute_step_credit
+from homerl.train.credit.step import compute_returns_to_go, compute_step_credit
+from homerl.train.losses.clipped import Grpo
 from homerl.train.losses.contract import Totals
-from homerl.train.losses.grpo import LOSS
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing, only
 
 ROOT = Path(__file__).parents[1]
@@ -127,12 +126,14 @@ def test_a_name_that_is_no_longer_defined_is_found(tmp_path: Path):
     assert owner == "" or is_defined(tmp_path, file, owner)
 
 
-@pytest.mark.parametrize("title", ["an update", "a tool call", "a blueprint", "a person's sentence", "a benchmark's score"])
+@pytest.mark.parametrize(
+    "title", ["an update", "a tool call", "a step's reward", "a blueprint", "a person's sentence", "a benchmark's score"]
+)
 def test_the_functions_of_a_way_exist(title: str):
     assert not count().missing_functions(ROOT, count().WAYS[title])
 
 
-@pytest.mark.parametrize("title", ["an update", "a tool call", "a blueprint", "a person's sentence"])
+@pytest.mark.parametrize("title", ["an update", "a tool call", "a step's reward", "a blueprint", "a person's sentence"])
 def test_a_story_passes_the_functions_of_its_way(title: str):
     """So the number of files that scripts/count_house.py prints is that of the story."""
     assert set(named(stories()[title])) == set(count().WAYS[title])
@@ -145,7 +146,7 @@ def test_the_credit_and_the_weights_follow_from_the_rewards():
     rewards = [[1.0, 1.0], [0.0], [0.0, 0.0], [0.0, 0.0]]
     credit = [[round(value, 3) for value in row] for row in compute_step_credit(rewards)]
     expect(f"`{credit}`", f"`{compute_returns_to_go(rewards[0])}`")
-    expect(f"1 / (8 × 24) = {LOSS.weight(24, Totals(8, 178, 178, 1, 1024)):.6f}")
+    expect(f"1 / (8 × 24) = {Grpo().weight(24, Totals(8, 178, 178, 1, 1024)):.6f}")
 
 
 # A blueprint, and a tool call in it
@@ -227,7 +228,7 @@ class Reacting(Replay):
         if message["type"] == "call_service" and not message.get("return_response"):
             entity, sources = message["target"]["entity_id"], self.listing.sources
             rows = [row | {"state": "unlocked"} if row["entity_id"] == entity else row for row in sources[STATES]]
-            self.listing = self.listing.model_copy(update={"sources": sources | {STATES: rows}})
+            self.listing = self.listing.with_sources({STATES: rows})
         return super()._answer(message)
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from homerl.envs.assistant.device_names import full_device_names, normalize_text, room_names
+from homerl.envs.assistant.listing.room_and_device_names import full_device_names, normalize_text, room_names
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call
@@ -77,18 +77,11 @@ class MatcherFirst:
             self.tally.other.append(time.perf_counter() - begun)
 
 
-def make_matcher_first(
-    agents: Callable[[], Agent], language: str | None = None, tally: FirstAgentTally | None = None
-) -> Callable[[], MatcherFirst]:
-    """A factory of agents that ask the matcher first."""
-    return lambda: MatcherFirst(agents(), language, tally)
-
-
 def _put_matcher_first(agents: Callable[[], Agent], tally: FirstAgentTally) -> Callable[[], MatcherFirst]:
     from homerl.envs.homeenv.agents.hassil_agent import HassilAgent
 
     HassilAgent()  # which may lack its package
-    return make_matcher_first(agents, tally=tally)
+    return lambda: MatcherFirst(agents(), tally=tally)
 
 
 FIRST = FirstAgent("hassil", "homeenv", _put_matcher_first)

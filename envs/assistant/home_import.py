@@ -1,9 +1,11 @@
-"""A home from what a Home Assistant says of it.
+"""The work behind `homerl import-ha`: a home from what a Home Assistant says of it, and a report of what was not understood.
 
 Invariants:
 - A listing gives one home, the same bytes each time.
 - Each selected entity is a device of the home, or is noted with the reason why it is not.
-- No secret is in the home, nor where a person is.
+- No secret is in the home, nor where a person is. The token is read from the environment, and is in no file.
+- The report has every note; the table for the terminal counts what it does not show. What matters to a person comes first,
+  and what is minor is folded.
 
 What becomes what:
 - An entity gets, of the products of `homeenv/sim/homeassistant/` that fit, the one that loses least, narrowed to what the
@@ -22,15 +24,6 @@ What becomes what:
   conditions are checked when a trigger fires.
 - `origin` of the file keeps what else Home Assistant's own agents are told (aliases, floors, the time zone) and, for the
   guard of a served agent alone, all automations. Tasks and prompts have nothing of these.
-
-What an import gave, and what was not understood: a table for the terminal, and a file for whoever looks closer.
-
-Invariants: the file has every note; the table counts what it does not show. What matters to a person comes first, and what
-is minor is folded.
-
-The work behind `homerl import-ha`: a listing from an address or a folder, the home, and the files beside it.
-
-Invariant: the token is read from the environment, and is in no file.
 """
 
 from __future__ import annotations
@@ -48,11 +41,22 @@ from rich.table import Table
 
 from homerl.envs.assistant.automations.automation_import import add_automations, script_duration, with_automation_texts
 from homerl.envs.assistant.listing import listing_files as fixtures
-from homerl.envs.assistant.listing.areas_to_rooms import name_devices, room_id_of_area, rooms_from_areas, storeys_from_floors
+from homerl.envs.assistant.listing.entity_capabilities import Forms
 from homerl.envs.assistant.listing.entity_products import bare_product, generic_product, product_of_entity
-from homerl.envs.assistant.listing.exposure import select_entities
-from homerl.envs.assistant.listing.generic_products import ImportNote
-from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, FORMS, SCRIPTS, STATES, ListedEntity, Listing
+from homerl.envs.assistant.listing.home_listing import (
+    AREAS,
+    CONFIG,
+    FORMS,
+    SCRIPTS,
+    STATES,
+    ImportNote,
+    ListedEntity,
+    Listing,
+    clean_listing,
+    entity_domain,
+    with_temperature_unit,
+)
+from homerl.envs.assistant.listing.home_setup import select_entities
 from homerl.envs.assistant.listing.homeassistant_client import (
     HomeAssistantError,
     connect_client,
@@ -60,17 +64,21 @@ from homerl.envs.assistant.listing.homeassistant_client import (
     with_state_history,
 )
 from homerl.envs.assistant.listing.homeassistant_mapping import local_clock, readings_from_state, values_to_start_from
-from homerl.envs.assistant.listing.listing_cleaning import clean_listing
 from homerl.envs.assistant.listing.listing_files import PRIVATE
-from homerl.envs.assistant.listing.service_forms import Forms
-from homerl.envs.assistant.listing.unit_conversion import temperature_unit, with_temperature_unit
+from homerl.envs.assistant.listing.product_narrowing import temperature_unit
+from homerl.envs.assistant.listing.room_and_device_names import (
+    name_devices,
+    room_id_of_area,
+    rooms_from_areas,
+    storeys_from_floors,
+)
 from homerl.envs.assistant.privacy import strip_private_listing
 from homerl.envs.core.documents import InputError, write_atomic
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import MILD, REPORT, save_home
-from homerl.envs.homeenv.sim.plan.import_origin import Link, Origin
+from homerl.envs.homeenv.sim.home_plan import Link, Origin
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 SYSTEM = "homeassistant"
@@ -242,7 +250,7 @@ def write_import_report(imported: ImportedHome, path: Path) -> None:
 def build_import_report(imported: ImportedHome) -> dict[str, Any]:
     """The figures of an import, and every note."""
     plan = imported.home.plan
-    domains = Counter(device.did.partition(".")[0] for device in plan.devices)
+    domains = Counter(entity_domain(device.did) for device in plan.devices)
     return {
         "homeassistant": imported.listing.version,
         "rooms": len(plan.rooms),

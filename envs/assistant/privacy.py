@@ -11,7 +11,7 @@ from typing import Any
 
 from homerl.envs.assistant.automations.automation_text import collect_references, keep_readable_parts
 from homerl.envs.assistant.listing import home_listing as ha
-from homerl.envs.assistant.listing.home_listing import Listing
+from homerl.envs.assistant.listing.home_listing import Listing, entity_domain
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 
 KEPT_OF_CONFIG = ("version", "language", "time_zone", "unit_system")
@@ -44,13 +44,13 @@ def strip_private_listing(listing: Listing, entities: Collection[str]) -> Listin
 
     entries = {name: _strip_entry(entry) for name, entry in of_kept(old[ha.ENTRIES]).items() if entry}
     needed = _with_parents([entry.get("device_id") for entry in entries.values()], old[ha.DEVICES])
-    domains = {name.partition(".")[0] for name in kept}
+    domains = {entity_domain(name) for name in kept}
     forms = {domain: form for domain, form in old[ha.FORMS].items() if domain in domains}
     states, sealed = [], set()
     for row in old[ha.STATES]:
         entity = row["entity_id"]
         if is_password(entity, row["attributes"]):
-            sealed.add(str(entity).partition(".")[0])
+            sealed.add(entity_domain(str(entity)))
         if entity in kept:
             state, attributes = hide_secret_values(entity, row["state"], row["attributes"])
             states.append(_pick(row, KEPT_OF_STATES) | {"state": state, "attributes": attributes})
@@ -77,12 +77,12 @@ def strip_private_listing(listing: Listing, entities: Collection[str]) -> Listin
         sources[ha.SCRIPTS] = readable(of_kept(old[ha.SCRIPTS]))
     if ha.HISTORY in old:
         sources[ha.HISTORY] = of_kept(old[ha.HISTORY])
-    return listing.model_copy(update={"sources": old | sources})
+    return listing.with_sources(sources)
 
 
 def hide_secret_values(entity: str, state: str, attributes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """A state and attributes as a home may hold them."""
-    domain = entity.partition(".")[0]
+    domain = entity_domain(entity)
     if domain in PEOPLE and state not in ("home", *DEAD):
         state = "not_home"  # a zone's name says where the person is
     if attributes.get("mode") == PASSWORD and state not in DEAD:
@@ -100,7 +100,7 @@ def hide_secret_values(entity: str, state: str, attributes: Mapping[str, Any]) -
 def is_password(entity: str, attributes: Mapping[str, Any]) -> bool:
     """Whether an entity's state may be a password. A text tells by its mode, which it lacks while nothing is known."""
     mode = attributes.get("mode")
-    return mode == PASSWORD or (mode is None and entity.partition(".")[0] in TEXTS)
+    return mode == PASSWORD or (mode is None and entity_domain(entity) in TEXTS)
 
 
 def is_secret_attribute(attribute: str) -> bool:

@@ -14,25 +14,25 @@ from typing_extensions import TypedDict
 Message = dict[str, Any]
 
 
-class CalledRow(TypedDict):
+class StoredFunction(TypedDict):
     """The function of a call: its name, and its arguments as JSON text."""
 
     name: str
     arguments: str
 
 
-class CallRow(TypedDict):
+class StoredCall(TypedDict):
     """A tool call in a stored message."""
 
-    function: CalledRow
+    function: StoredFunction
 
 
-class MessageRow(TypedDict):
+class StoredMessage(TypedDict):
     """A stored message."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
-    tool_calls: NotRequired[list[CallRow]]
+    tool_calls: NotRequired[list[StoredCall]]
     tool_call_id: NotRequired[str]
 
 
@@ -58,3 +58,25 @@ def copy_plain_data(data: Any) -> Any:
     if isinstance(data, dict):
         return {key: value if isinstance(value, str) else copy_plain_data(value) for key, value in data.items()}
     return [copy_plain_data(value) for value in data] if isinstance(data, list) else data
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with every lone surrogate replaced."""
+    return text if can_be_encoded(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def copy_plain_message(message: Any) -> Any:
+    """A copy of a message that shares nothing with it, and has no lone surrogate anywhere: no file could hold one."""
+    if isinstance(message, str):
+        return replace_surrogates(message)
+    if isinstance(message, dict):
+        return {copy_plain_message(key): copy_plain_message(value) for key, value in message.items()}
+    return [copy_plain_message(part) for part in message] if isinstance(message, list) else message
+
+
+def can_be_encoded(text: str) -> bool:
+    """Whether there is no half of a surrogate pair. A search for one by a pattern takes a hundred times as long."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False

@@ -23,7 +23,8 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parents[2]  # the folder of `envs` and `rewards`
 TOPS = ("envs", "rewards")
-OWN_OF_WORLDS = ("contract", "home_visits", "paraphraser", "registry", "sources")  # no plug-ins, then and now
+OWN_OF_WORLDS = ("behaviour_rates", "contract", "paraphraser", "registry", "sources")  # no plug-ins, then and now
+OLD_LOSSES = ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "gspo")
 # The longest that fits counts; what follows it is kept.
 NEW_NAMES = {
     "envs": "homerl.envs",
@@ -32,33 +33,56 @@ NEW_NAMES = {
         for name in ("documents", "messages", "model", "plugins", "spaces", "world")
     },
     "envs.homeenv": "homerl.envs.homeenv.sim",
+    "envs.homeenv.tools": "homerl.envs.homeenv.sim.toolset",
     "envs.homemaker": "homerl.envs.homeenv.maker",
     "envs.personalhome": "homerl.envs.personalhome.sim",
     "envs.personalhome.shown": "homerl.envs.personalhome.sim.household_view",
     "envs.simuhome": "homerl.envs.simuhome.sim",
     "envs.simuhome.evaluate": "homerl.envs.simuhome.sim.evaluation",
+    "envs.simuhome.generate": "homerl.envs.simuhome.tasks.episode_generator",
     "rewards": "homerl.rewards",
     "homerl.agents": "homerl.models.policy",
+    "homerl.envs.core.hashing": "homerl.envs.core.state_encoding",
     "homerl.language": "homerl.play.words",
+    "homerl.language.splits": "homerl.play.words.grammar",
     "homerl.llm": "homerl.models.endpoint",
     "homerl.play.candidates": "homerl.play.loop",
+    "homerl.play.chat_messages": "homerl.play.tool_call_parser",
+    "homerl.play.metrics.registry": "homerl.play.bench_results",
+    "homerl.play.user_behaviours": "homerl.play.situation",
+    "homerl.play.words.splits": "homerl.play.words.grammar",
     "homerl.terminal": "homerl.host",
     "homerl.terminal.commands": "homerl.host.terminal",
     "homerl.terminal.console": "homerl.host.terminal",
     "homerl.terminal.endings": "homerl.host.exit_codes",
     "homerl.terminal.progress": "homerl.host.progress_bar",
+    "homerl.train.credit.common": "homerl.train.credit.step",
+    **{f"homerl.train.losses.{name}": "homerl.train.losses.clipped" for name in OLD_LOSSES},
+    **{f"homerl.train.{name}": "homerl.train.watch.phase_deadlines" for name in ("phases", "watchdog")},
     "homerl.users": "homerl.worlds.users",
-    "homerl.worlds.visits": "homerl.worlds.home_visits",
+    "homerl.worlds.home_visits": "homerl.worlds.contract",
+    "homerl.worlds.visits": "homerl.worlds.contract",
     "homerl.worlds": "homerl.envs",  # a world of a folder of one's own
     "homerl.worlds.homeenv.blueprints": "homerl.envs.homeenv.tasks",
+    "homerl.worlds.homeenv.blueprints.intents.draft": "homerl.envs.homeenv.tasks.intents",
     "homerl.worlds.homeenv.language": "homerl.envs.homeenv.language",
 }
 
 
-# What was renamed in these modules: (old module, old name) -> the name of today.
+# What was renamed in these modules: (old module, old name) -> the name of today, with its module if it went elsewhere.
 NEW_MEMBERS = {
     ("homerl.language.splits", "of_split"): "draw_of_split",
     ("homerl.play.candidates", "candidates"): "draw_candidates",
+    ("homerl.train.credit.common", "normalised"): "normalise_values",
+    ("homerl.train.credit.common", "returns_to_go"): "compute_returns_to_go",
+    ("homerl.train.phases", "Phases"): "PhaseTimer",
+    ("homerl.train.watchdog", "Stalled"): "RunStalled",
+    ("homerl.play.chat_messages", "Observation"): "homerl.play.situation.Observation",
+    ("homerl.play.chat_messages", "SpokenWords"): "homerl.play.spoken_words.SpokenWords",
+    ("homerl.play.chat_messages", "spoken_words_of"): "homerl.play.spoken_words.spoken_words_of",
+    ("homerl.play.user_behaviours", "Behaviours"): "homerl.models.endpoint.endpoint_settings.Behaviours",
+    ("homerl.worlds.homeenv.blueprints.intents.draft", "control"): "draft_of_actions",
+    ("homerl.worlds.homeenv.language.meaning", "Sayer"): "homerl.envs.homeenv.language.speaker.Speaker",
     ("envs.personalhome.shown", "shown"): "household_shown",
     ("envs.simuhome.evaluate", "evaluate"): "evaluate_episode",
 }
@@ -70,9 +94,10 @@ class OldModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        today = importlib.import_module(current_module_name(self.__name__) or "")
+        module, _, member = NEW_MEMBERS.get((self.__name__, name), name).rpartition(".")
+        today = importlib.import_module(module or current_module_name(self.__name__) or "")
         warnings.warn(f"{self.__name__} is {today.__name__} now", DeprecationWarning, stacklevel=2)
-        return getattr(today, NEW_MEMBERS.get((self.__name__, name), name))
+        return getattr(today, member)
 
 
 class OldNames(MetaPathFinder, Loader):

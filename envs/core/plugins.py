@@ -2,7 +2,7 @@
 
 Invariants:
 - Each file or folder of the package defines one plug-in under one name, such as `REWARD`. No list names the plug-ins.
-- A plug-in has the name of its file.
+- A plug-in has the name of its file. A file may define several that are one idea, as a tuple; each then says its own `name`.
 - The environment variable HOMERL_<KIND> adds folders to the package, and HOMERL_PLUGINS adds folders of such folders, as a
   run has one. They are separated as in PATH.
 - A file whose name begins with an underscore is a helper, and no plug-in.
@@ -71,19 +71,26 @@ def discover(
 ) -> dict[str, Any]:
     """The plug-ins of a package by name: the package's own, then those of each added folder.
 
-    Each file defines `attribute`, an instance of `kind`. `parts` are files in the package's own folder that are no
-    plug-ins. With `inside`, a plug-in is a folder, and the file of this name in it defines the attribute. Raises
-    `InputError` for a folder that does not exist, for a file that cannot be used, for a name that occurs twice, and for a
-    plug-in with a `name` that is not its file's.
+    Each file defines `attribute`, an instance of `kind`, or several in a tuple. `parts` are files in the package's own
+    folder that are no plug-ins. With `inside`, a plug-in is a folder, and the file of this name in it defines the attribute.
+    Raises `InputError` for a folder that does not exist, for a file that cannot be used, for a name that occurs twice, and
+    for a plug-in with a `name` that is not its file's.
     """
     plugins: dict[str, Any] = {}
+    paths: dict[str, Path] = {}
     for file, path in _list_plugin_files(package, parts, inside).items():
         module = f"{package.__name__}.{file}"
         imported = _import_plugin(f"{module}.{inside}" if path.stem == inside else module, path)
-        plugin = _take_plugin(imported, attribute, kind, path)
-        if (name := getattr(plugin, "name", file)) != file:
-            raise InputError(f"the {attribute} of '{file}' is named {name!r}", str(path), "give both the same name")
-        plugins[file] = plugin
+        found: Any = getattr(imported, attribute, ABSENT)
+        several = isinstance(found, tuple) and bool(found)
+        for one in found if several else (found,):
+            plugin = _check_plugin(one, attribute, kind, path)
+            name = getattr(plugin, "name", file)
+            if name != file and not several:
+                raise InputError(f"the {attribute} of '{file}' is named {name!r}", str(path), "give both the same name")
+            if name in plugins:
+                raise InputError(f"there is a '{name}' already: {paths[name]}", str(path), "give the file another name")
+            plugins[name], paths[name] = plugin, path
     return plugins
 
 
@@ -170,12 +177,11 @@ def _locate_error(error: Exception, path: Path) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(path)
 
 
-def _take_plugin(module: ModuleType, attribute: str, kind: type, path: Path) -> Any:
-    """The plug-in of a module, which must be complete."""
-    if not hasattr(module, attribute):
+def _check_plugin(plugin: object, attribute: str, kind: type, path: Path) -> Any:
+    """The plug-in of a file, which must be complete."""
+    if plugin is ABSENT:
         remedy = f"write `{attribute} = ...`, or begin the file's name with an underscore"
         raise InputError(f"the file defines no {attribute}", str(path), remedy)
-    plugin = getattr(module, attribute)
     if isinstance(plugin, type) and issubclass(plugin, kind):
         raise InputError(f"{attribute} is a class", str(path), f"write `{attribute} = {plugin.__name__}()`")
     if not isinstance(plugin, kind):

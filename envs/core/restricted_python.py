@@ -22,13 +22,11 @@ HARMLESS = (ast.expr_context, ast.Constant, ast.Call, ast.Expr)  # these name no
 ALLOWED_IMPORTS = frozenset({"math", "json", "re", "datetime"})
 
 
-def restricted_uses(tree: ast.AST) -> list[str]:
-    """All restricted uses in a syntax tree (HomeFlow D.2, CodeCheck), in the order of the source."""
-    return restricted_node_uses(ast.walk(tree))
+def restricted_uses(nodes: Iterable[ast.AST]) -> list[str]:
+    """All restricted uses in the nodes of a syntax tree (HomeFlow D.2, CodeCheck), in the order of the source.
 
-
-def restricted_node_uses(nodes: Iterable[ast.AST]) -> list[str]:
-    """All restricted uses in the nodes of a tree, which may come in any order. The result is in the order of the source."""
+    The nodes may come in any order.
+    """
     uses: list[tuple[int, str]] = []
     for node in nodes:
         if isinstance(node, HARMLESS):

@@ -1,4 +1,4 @@
-"""The text of states, from which state keys and digests are hashed. This is version 1 of the encoding.
+"""State keys: the text of a state, and its hash. This is version 1 of the encoding.
 
 Stored trajectories hold state keys, so the text of a value must never change. It depends on what is declared here and with
 `written_as`, and not on the names of Python classes and fields: these may change.
@@ -17,6 +17,7 @@ the keys that they make of it. A key without a mark is of version 1. Keep versio
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from datetime import date, datetime
 from operator import attrgetter
@@ -119,3 +120,8 @@ _WRITERS = Writers(
         dict: _dict_text,
     }
 )
+
+
+def text_hash(text: str) -> int:
+    """A 128-bit hash of a text; half characters (lone surrogates) have one too."""
+    return int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest(), "big")

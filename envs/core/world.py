@@ -7,8 +7,6 @@ Invariants of a world:
 - A call that the world refuses changes nothing. A call that is too large (`why_action_too_large`) is refused.
 - The reward of `step` is the gain in progress.
 - A world can be pickled, for workers of Ray, joblib and Gymnasium. The copy is a fork in another process.
-
-Gymnasium's registry. It reads no entry points, so the package of an environment makes its entry when it is imported.
 """
 
 from __future__ import annotations
@@ -272,8 +270,9 @@ def _require_clause(holds: Any, clause: str, action: Any) -> None:
 def register_environment(name: str, entry_point: str) -> None:
     """Register an environment so that `gymnasium.make` returns it without Gymnasium's default wrappers.
 
-    The papers' users read `env.engine` and step before the first reset, which the wrappers do not allow. Where Gymnasium is
-    not installed, nobody can ask for the environment.
+    The papers' users read `env.engine` and step before the first reset, which the wrappers do not allow. Gymnasium's
+    registry reads no entry points, so the package of an environment calls this when it is imported. Where Gymnasium is not
+    installed, nobody can ask for the environment.
     """
     if find_spec("gymnasium") is None:
         return

@@ -6,13 +6,12 @@ Invariant: importing this module loads nothing heavy; each part is imported on f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from homerl.envs.core.plugins import late
 from homerl.play.loop import Oracle
-from homerl.worlds.contract import ExpertConfig, FileFormat, Suite, WorldAdapter
-from homerl.worlds.home_visits import Visits
+from homerl.worlds.contract import ExpertConfig, FileFormat, Suite, Visits, WorldAdapter
 
 
 class HomeEnvWorld(WorldAdapter):
@@ -27,18 +26,7 @@ class HomeEnvWorld(WorldAdapter):
     recipe = late("homerl.envs.homeenv.tasks.author", "BlueprintRecipe")
     make_blueprint = late("homerl.envs.homeenv.tasks.author", "make_home_blueprint")
     begin = late("homerl.envs.homeenv.tasks.situation", "HomeSituation.from_blueprint")
-
-    @property
-    def tell(self) -> Callable[..., Any]:
-        """Tells wishes other than at once, see `tasks.behaviours`."""
-        from homerl.envs.homeenv.tasks.behaviours import apply_home_behaviours
-        from homerl.play.words.splits import Voice
-
-        def tell(blueprint: Any, behaviours: Any, recipe: Any) -> Any:
-            voice = getattr(recipe, "user_voice", None) or Voice(blueprint.language)
-            return apply_home_behaviours(blueprint, behaviours, voice)
-
-        return tell
+    tell = late("homerl.envs.homeenv.tasks.drawn_behaviours", "draw_courses_of_wishes")
 
     def language_of(self, recipe: Mapping[str, Any]) -> str:
         """The language of the recipe's homes."""
@@ -69,12 +57,12 @@ class HomeEnvWorld(WorldAdapter):
 
         return Expert(seed, config.mistakes, config.styles, config.minimal, config.slips)
 
-    baselines = late("homerl.envs.homeenv.agents.named_agents", "BASELINES")
+    baselines = late("homerl.envs.homeenv.agents", "BASELINES")
 
     @property
     def visits(self) -> Visits:
         """Homes in which a person talks with an agent, see `visits`."""
-        from homerl.envs.homeenv.visits.home_visits import HomeVisits
+        from homerl.envs.homeenv.visits import HomeVisits
 
         return HomeVisits()
 
@@ -85,9 +73,8 @@ class HomeEnvWorld(WorldAdapter):
 
     @property
     def suites(self) -> Mapping[str, Suite]:
-        """SmartHome-Bench and SMH-Bench, see `bench.suite`; and a person's own homes, see `bench.own_homes`."""
-        from homerl.envs.homeenv.bench.own_homes import OWN_HOME
-        from homerl.envs.homeenv.bench.suite import SUITES
+        """SmartHome-Bench and SMH-Bench, and a person's own homes."""
+        from homerl.envs.homeenv.bench.suite import OWN_HOME, SUITES
 
         return {**SUITES, OWN_HOME.name: OWN_HOME}
 

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.maker.make import with_slug_ids
-from homerl.envs.homeenv.maker.redraw_own_home import home_files
+from homerl.envs.homeenv.maker.make import home_files, with_slug_ids
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, Room
 from homerl.envs.homeenv.sim.home import Home

@@ -21,7 +21,7 @@ from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.homeenv.tasks.intents import Ask, intent_families
-from homerl.play.words.splits import MARKS, UnclearSentence
+from homerl.play.words.grammar import MARKS, UnclearSentence
 from homerl.play.words.text_diversity import SAMPLE, TOKENS, TextDiversity
 from homerl.worlds.sources import Mixture
 

@@ -61,7 +61,7 @@ class ClientSession:
         if the home fails; a refused call is a result with `is_error`.
         """
         async with self._turn:
-            action = tool_call_to_action(name, arguments, name in self.env.named)
+            action = tool_call_to_action(name, arguments, name in self.env.tools_with_name)
             try:
                 observation, *_, info = await anyio.to_thread.run_sync(self.env.step, action)
             except WorldError as error:

@@ -35,7 +35,7 @@ class PersonalHomeWorld(WorldAdapter):
         """The number of appliances and sensors of the blueprint's household."""
         return len(blueprint["household"]["home"]["devices"])
 
-    goals_in_words = late("homerl.envs.personalhome.tasks.task_goals", "personalhome_goals_in_words")
+    goals_in_words = late("homerl.envs.personalhome.tasks.situation", "personalhome_goals_in_words")
 
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
         """The scripted expert of `expert.py`."""
@@ -44,25 +44,24 @@ class PersonalHomeWorld(WorldAdapter):
         return PersonalHomeExpert(seed, config.mistakes)
 
     llm_author = late("homerl.envs.personalhome.tasks.llm_author", "author_household_blueprint")
-    baselines = late("homerl.envs.personalhome.tasks.baselines", "BASELINES")
+    baselines = late("homerl.envs.personalhome.tasks.expert", "BASELINES")
 
     @property
     def suites(self) -> Mapping[str, Suite]:
         """The suites `personalhome-bench` and, with videos, `personalhome-scenes`."""
-        from homerl.envs.personalhome.bench.scenes_suite import ScenesSuite
-        from homerl.envs.personalhome.bench.suite import PersonalHomeSuite
+        from homerl.envs.personalhome.bench.suite import PersonalHomeSuite, ScenesSuite
 
         return {suite.name: suite() for suite in (PersonalHomeSuite, ScenesSuite)}
 
-    dimensions = late("homerl.envs.personalhome.bench.episode_results", "DIMENSIONS")
-    failure_of = late("homerl.envs.personalhome.bench.episode_results", "personalhome_failure")
-    cases = late("homerl.envs.personalhome.bench.episode_results", "grounding_cases")
-    holds_with = late("homerl.envs.personalhome.bench.episode_results", "is_grounding_right")
+    dimensions = late("homerl.envs.personalhome.bench.run_results", "DIMENSIONS")
+    failure_of = late("homerl.envs.personalhome.bench.run_results", "personalhome_failure")
+    cases = late("homerl.envs.personalhome.bench.run_results", "grounding_cases")
+    holds_with = late("homerl.envs.personalhome.bench.run_results", "is_grounding_right")
 
     def false_claims(self, trajectory: Trajectory) -> None:
         """None: an answer is data, and does nothing in the household."""
 
-    extra_results = late("homerl.envs.personalhome.bench.episode_results", "extra_results")
+    extra_results = late("homerl.envs.personalhome.bench.run_results", "extra_results")
 
     def card(self, recipe: Mapping[str, Any]) -> Card:
         """Tools and system message of the first blueprint of a recipe."""
@@ -85,8 +84,7 @@ class PersonalHomeWorld(WorldAdapter):
 
     def episode_page(self, trajectory: Trajectory, where: str) -> str:
         """The household, and what the episode read of it, see `pages.household_page`."""
-        from homerl.envs.personalhome.pages.episode_replay import replay_episode
-        from homerl.envs.personalhome.pages.household_page import render_household
+        from homerl.envs.personalhome.pages.household_page import render_household, replay_episode
 
         replay = replay_episode(trajectory, where)
         return render_household(replay.blueprint.household, replay)

@@ -5,7 +5,7 @@ Invariant: this module imports nothing heavy. Each part of the world is imported
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from homerl.envs.core.plugins import late
@@ -30,11 +30,7 @@ class SimuHomeWorld(WorldAdapter):
         """The number of devices in all rooms of the blueprint's home."""
         return sum(len(room["devices"]) for room in blueprint["home"]["rooms"].values())
 
-    def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
-        """The goals, the required actions and the final answer, as text."""
-        from homerl.envs.simuhome.tasks.situation import exact_goal_texts
-
-        return exact_goal_texts(blueprint["task"])
+    goals_in_words = late("homerl.envs.simuhome.tasks.situation", "exact_goal_texts")
 
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
         """The scripted expert of `tasks/expert.py`."""
@@ -50,7 +46,7 @@ class SimuHomeWorld(WorldAdapter):
 
         return ReActAgent if setting == "react" else None
 
-    paraphraser = late("homerl.envs.simuhome.tasks.paraphrase", "SimuHomeParaphraser")
+    paraphraser = late("homerl.envs.simuhome.tasks.author", "SimuHomeParaphraser")
 
     @property
     def suites(self) -> Mapping[str, Suite]:
@@ -73,7 +69,7 @@ class SimuHomeWorld(WorldAdapter):
     def card(self, recipe: Mapping[str, Any]) -> Card:
         """The part of a model card that describes SimuHome: tools and system message, as a recipe sets them."""
         from homerl.envs.simuhome.sim.tools import TOOLS, TOOLSETS
-        from homerl.envs.simuhome.tasks.languages import language_file, system_message
+        from homerl.envs.simuhome.tasks.sentences import language_file, system_message
 
         language = recipe.get("language", "en")
         return Card(

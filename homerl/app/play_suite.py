@@ -15,8 +15,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -25,7 +24,7 @@ from typing import Any
 
 from homerl.app.served.model_agents import find_served_model, is_model_url, load_local_engine, refuse_missing_model
 from homerl.bench.judge import JudgeSettings, judge_bench_run
-from homerl.bench.runner import EpisodePace, EpisodeSpec, EpisodeSpecs, ParticipantFactories, SuiteInstances, run_suite
+from homerl.bench.runner import EpisodePace, EpisodeSpecs, ParticipantFactories, SuiteInstances, run_suite
 from homerl.bench.suites import (
     SEED,
     find_suite,
@@ -41,18 +40,17 @@ from homerl.envs.core.documents import InputError, remove_unfinished_writes, wri
 from homerl.host.processes import folder_lock
 from homerl.host.progress_bar import progress_bar, progress_updater
 from homerl.host.terminal import check_option_value, console, count_with_noun
-from homerl.models.endpoint.clip_images import Clips
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.endpoint_settings import refuse_secret
+from homerl.models.endpoint.llm_agent import Clips
 from homerl.models.policy.policy_agent import encode_guest_prompt
 from homerl.play.bench_results import read_bench_results, read_run_facts
-from homerl.play.chat_messages import Observation
 from homerl.play.loop import Policy, User
 from homerl.report.cards.model_lineage import trained_blueprint_recipes
 from homerl.train.model_sources import hash_model_weights, is_adapter, resolve_model_source
 from homerl.worlds.contract import FirstAgentTally, Suite, WorldAdapter
 from homerl.worlds.registry import begin_episode, first_agents, known_suites
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 
 def build_suite(suite: Suite, folder: Path, seed: int = SEED, language: str = "en") -> Path:
@@ -62,8 +60,9 @@ def build_suite(suite: Suite, folder: Path, seed: int = SEED, language: str = "e
     remove_unfinished_writes(path)
     with progress_bar() as bar:
         task = bar.add_task(f"build {suite.name}", total=None, note=str(path))
-        count, instances = suite.build(seed, language, dropped, progress_updater(bar, task))
-        digest = write_suite(instances, path)
+        update = progress_updater(bar, task)
+        count, instances = suite.build(seed, language, dropped, update)
+        digest = write_suite(instances, path, lambda done: update(done, count))
     console.print(f"{path}: {count_with_noun(count, 'instance')}, sha256 {digest}")
     for reason, number in dropped.most_common():
         console.print(f"  dropped {number}: {reason}", highlight=False)
@@ -85,8 +84,15 @@ TRIED = 8  # tokens that are timed
 
 def estimate_playing_time(tasks: EpisodeSpecs, agent: Any, model: str, at_once: int) -> str:
     """A line that says how long the tasks may take. Raises `InputError` if the model takes the prompt of none of them."""
-    some = spread_evenly(range(len(tasks)), LOOKED_AT)
-    prompts = sorted((encode_guest_prompt(agent.tokenizer, opening_observation(tasks[index])) for index in some), key=len)
+
+    def first_prompt(index: int) -> list[int]:
+        """What an agent reads of a task when the user has said a word."""
+        seen = begin_episode(tasks[index].blueprint, tasks[index].limits).observation
+        return encode_guest_prompt(
+            agent.tokenizer, replace(seen, messages=(*seen.messages, {"role": "user", "content": "."}))
+        )
+
+    prompts = sorted(map(first_prompt, spread_evenly(range(len(tasks)), LOOKED_AT)), key=len)
     longest = agent.longest
     if longest is not None and len(prompts[0]) >= longest:
         what = f"the model takes {longest:,} tokens, and the prompts of the tasks have {len(prompts[0]):,} or more"
@@ -107,10 +113,15 @@ def estimate_playing_time(tasks: EpisodeSpecs, agent: Any, model: str, at_once: 
     return f"{each}: up to {most} on this machine (--limit plays fewer)"
 
 
-def opening_observation(task: EpisodeSpec) -> Observation:
-    """What an agent sees of a task when the user says a word."""
-    seen = begin_episode(task.blueprint, task.limits).observation
-    return replace(seen, messages=(*seen.messages, {"role": "user", "content": "."}))
+def describe_other_prompts(tasks: SuiteInstances, model: str) -> str:
+    """A line on tasks that ask with another toolset or prompt than a model was trained with, as far as both are known."""
+    trained = {(recipe.get("toolset"), recipe.get("prompt")) for recipe in trained_blueprint_recipes(model)}
+    blueprints = (tasks[at].blueprint for at in range(len(tasks.found)))
+    asked = {(getattr(one, "toolset", None), getattr(one, "prompt", None)) for one in blueprints}
+    if not trained or not (others := asked - trained):
+        return ""
+    those, learnt = (" or ".join(sorted(f"{toolset}, {prompt}" for toolset, prompt in ways)) for ways in (others, trained))
+    return f"toolset and prompt: the tasks have {those}; {model} was trained with {learnt}"
 
 
 # options that one folder's results share; the others change no answer, or may be added to what is there
@@ -157,7 +168,13 @@ class BenchRun:
 def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
     settings, world, suite, setting = prepare_run(settings)
-    found = load_run_instances(settings)
+    found: list[Any] | None
+    if settings.episodes is None:
+        found = read_suite(find_or_build_suite(settings.suite, settings.out))
+    else:
+        found = find_suite(settings.suite).read_files(settings.episodes)  # a paper's released files
+    if found is None:
+        raise InputError(f"{settings.suite} has no episode files", "--episodes", "leave it out, or name another suite")
     chosen = found if settings.limit is None else spread_evenly(found, settings.limit)
     suite_instances, clips = attach_clips(settings, suite, setting, chosen)
     instances = SuiteInstances(suite_instances, setting, settings.runs)
@@ -171,49 +188,27 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
         said["clips"] = clips.found
     factories, pace = make_factories(settings, world, setting, clips)
     if not settings.is_served and settings.model not in world.baselines:
-        # The tasks may ask with another toolset or prompt than the model was trained with, as far as both are known.
-        trained = {(recipe.get("toolset"), recipe.get("prompt")) for recipe in trained_blueprint_recipes(settings.model)}
-        blueprints = (instances[at].blueprint for at in range(len(instances.found)))
-        asked = {(getattr(one, "toolset", None), getattr(one, "prompt", None)) for one in blueprints}
-        if trained and (others := asked - trained):
-            words = (" or ".join(sorted(f"{toolset}, {prompt}" for toolset, prompt in ways)) for ways in (others, trained))
-            tasks, learnt = words
-            line = f"toolset and prompt: the tasks have {tasks}; {settings.model} was trained with {learnt}"
+        if line := describe_other_prompts(instances, settings.model):
             console.print(line, highlight=False)
         console.print(estimate_playing_time(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
     tally = FirstAgentTally()
     if settings.first is not None:
         agent = first_agents(world.name)[settings.first].before(factories.agent, tally)
         factories = replace(factories, agent=agent, identity=f"{settings.first} first {factories.identity}")
-    with claim_run_folder(settings, said):
-        scored = _play_and_judge(settings, instances, setting, factories, pace)
-    if settings.first is not None:
-        success = {row["id"]: row["success"] for row in read_bench_results(settings.out)}
-        console.print(tally.describe_tally(settings.first, success), highlight=False)
-    return scored
-
-
-def _play_and_judge(
-    settings: BenchRun, instances: SuiteInstances, setting: str, factories: ParticipantFactories, pace: EpisodePace
-) -> dict[str, Any]:
-    """Play the instances, and let the judge decide what no rule does, with progress bars."""
-    with progress_bar() as bar:
-        task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
-        scored = run_suite(instances, factories, settings.out, pace, progress_updater(bar, task))
-        if settings.judge is None:
-            return scored
-        task = bar.add_task("judge", total=None, note=settings.judge.model)
-        return judge_bench_run(settings.out, settings.judge, progress_updater(bar, task))
-
-
-@contextmanager
-def claim_run_folder(settings: BenchRun, said: Mapping[str, Any]) -> Iterator[None]:
-    """Hold the run's folder, in which `said` is written as `run.json`. Raises `InputError` if another run holds it."""
     with folder_lock(settings.out):
         refuse_existing_results(settings)  # another run may have ended meanwhile
         refuse_other_run(settings)
         write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
-        yield
+        with progress_bar() as bar:
+            task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
+            scored = run_suite(instances, factories, settings.out, pace, progress_updater(bar, task))
+            if settings.judge:  # it decides what no rule does
+                task = bar.add_task("judge", total=None, note=settings.judge.model)
+                scored = judge_bench_run(settings.out, settings.judge, progress_updater(bar, task))
+    if settings.first is not None:
+        success = {row["id"]: row["success"] for row in read_bench_results(settings.out)}
+        console.print(tally.describe_tally(settings.first, success), highlight=False)
+    return scored
 
 
 def refuse_existing_results(settings: BenchRun) -> None:
@@ -277,18 +272,6 @@ def refuse_unfit_options(settings: BenchRun, world: WorldAdapter, suite: Suite, 
     refuse_missing_model(settings.model, world.baselines)
 
 
-def load_run_instances(settings: BenchRun) -> list[Any]:
-    """The instances of the run: those of a suite, or of a paper's released files.
-
-    A suite that is not shipped is built beside the results.
-    """
-    if settings.episodes is None:
-        return read_suite(find_or_build_suite(settings.suite, settings.out))
-    if (instances := find_suite(settings.suite).read_files(settings.episodes)) is None:
-        raise InputError(f"{settings.suite} has no episode files", "--episodes", "leave it out, or name another suite")
-    return instances
-
-
 def attach_clips(settings: BenchRun, suite: Suite, setting: str, instances: list[Any]) -> tuple[list[Any], Clips | None]:
     """The instances with the clips of `--videos`, and these clips; without the option, the instances as they are."""
     if settings.videos is None:
@@ -329,7 +312,7 @@ def make_user_factory(settings: BenchRun) -> tuple[Callable[[int], User], str]:
     if settings.user is None:
         return ScriptedUser, "scripted"
     from homerl.models.endpoint.endpoint_settings import UserSettings
-    from homerl.worlds.users.user_factory import make_llm_users
+    from homerl.worlds.users import make_llm_users
 
     name, urls = find_served_model(settings.user), tuple(settings.user.split(","))
     return make_llm_users(UserSettings(kind="llm", url=urls, model=name), urls, name), name
@@ -341,16 +324,16 @@ def make_local_factories(
     """The factories for a model that this process loads."""
     import torch
 
-    from homerl.bench.score_provenance import model_file_stamps
+    from homerl.bench.stored_scores import model_file_stamps
     from homerl.models.policy.policy_agent import agent_factory_for
 
-    engine, tokenizer = load_local_engine(
+    engine = load_local_engine(
         settings.model, settings.cpu, settings.max_tokens or OF_CALL, settings.temperature, settings.at_once
     )
     identity = f"{settings.model} {model_file_stamps(settings.model)} {sampling}"
     seeded = lambda first: torch.manual_seed(settings.seed + first)  # noqa: E731
     pace = EpisodePace(settings.at_once, alike=settings.temperature > 0, begin=seeded)
-    return ParticipantFactories(agent_factory_for(engine, tokenizer, engine.context_length), user, identity), pace
+    return ParticipantFactories(agent_factory_for(engine, engine.tokenizer, engine.context_length), user, identity), pace
 
 
 def make_judge_settings(url: str | None, model: str | None, votes: int | None, sample: int) -> JudgeSettings | None:

@@ -27,12 +27,9 @@ from homerl.app.runs.recipe import KINDS
 from homerl.envs.core.documents import write_atomic
 from homerl.host.recipe_files import BaseRecipe, shipped_recipe_folder
 from homerl.report.cards.json_schemas import DRAFT
-from homerl.train.credit.contract import CreditMode
-from homerl.train.credit.registry import list_credit_modes
-from homerl.train.engines.contract import EngineKind
-from homerl.train.engines.registry import list_engines
-from homerl.train.losses.contract import Loss
-from homerl.train.losses.registry import list_losses
+from homerl.train.credit.contract import CreditMode, list_credit_modes
+from homerl.train.engines.contract import EngineKind, list_engines
+from homerl.train.losses.contract import Loss, list_losses
 from homerl.worlds.registry import known_worlds
 from homerl.worlds.sources import BlueprintFile, Mixture
 
@@ -57,7 +54,7 @@ def schema_definitions() -> Mapping[str, Schema]:
 
 
 def definition_name(model: type[BaseModel]) -> str:
-    """The name in `definitions` of a kind of run or of a source of blueprints."""
+    """The name in `schema_definitions` of a kind of run or of a source of blueprints."""
     return _generate_schemas()[0][model]
 
 

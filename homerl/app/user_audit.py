@@ -28,15 +28,12 @@ from homerl.models.endpoint.endpoint_settings import AuditSettings, UserSettings
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary
 from homerl.play.loop import User, play
-from homerl.play.situation import BlueprintProtocol, Utterance
+from homerl.play.situation import Behaviour, BlueprintProtocol, Utterance
 from homerl.play.trajectory import Outcome
-from homerl.play.user_behaviours import Behaviour
+from homerl.report.figures import FigureColumn, FigureTable
 from homerl.synth.recipe import SynthRecipe
 from homerl.train.recipe import RLVESections
-from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, source_worlds, world_of
-from homerl.worlds.sources import AnyBlueprintSource
-from homerl.worlds.users.behaviour_rates import (
+from homerl.worlds.behaviour_rates import (
     WORD,
     BehaviourRate,
     behaviour_rates,
@@ -44,7 +41,10 @@ from homerl.worlds.users.behaviour_rates import (
     dialogue_behaviour_rates,
     read_dialogues,
 )
-from homerl.worlds.users.user_factory import UserFactory, open_user_factory
+from homerl.worlds.contract import ExpertConfig
+from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, source_worlds, world_of
+from homerl.worlds.sources import AnyBlueprintSource
+from homerl.worlds.users import UserFactory, open_user_factory
 
 REASONS = ("leak", "repetition", "contradiction", "gave_up", "malformed")
 BINS = (5, 10, 20, 40, 80)  # words
@@ -93,25 +93,24 @@ class UserAudit:
 
     def to_table(self) -> Table:
         """A table of the metrics, with breaches of the thresholds last."""
-        table = Table("", "", title=f"user audit: {self.blueprints} blueprints", show_header=False)
+        rows: list[tuple[str | Text, str]] = []
         shares = {"end well": self.success, "user errors": self.user_errors}
         shares |= {f"  {reason}": share for reason, share in self.reasons.items()}
         shares |= {f"outcome {name}": share for name, share in self.outcomes.items()}
         words = {"wishes opened on topic": self.on_topic, "distinct utterances": self.distinct}
         for name, share in (shares | words).items():
             if share is not None:
-                table.add_row(name, f"{share:.1%}")
-        table.add_row("utterances", str(self.utterances))
-        table.add_row("words", _format_pairs(self.length))
-        table.add_row("utterances by words", _format_pairs(self.lengths))
+                rows.append((name, f"{share:.1%}"))
+        rows += [("utterances", str(self.utterances)), ("words", _format_pairs(self.length))]
+        rows.append(("utterances by words", _format_pairs(self.lengths)))
         if counts := {key: value for key, value in self.usage.items() if not isinstance(value, dict)}:
-            table.add_row("endpoint", _format_pairs(counts))
+            rows.append(("endpoint", _format_pairs(counts)))
         for name, rate in self.behaviours.items():
             beside = f"; in the dataset {_format_rate(self.people[name])}" if name in self.people else ""
-            table.add_row(f"utterances: {name.replace('_', ' ')}", _format_rate(rate) + beside)
-        for breach in self.breaches:
-            table.add_row(Text("too bad", "red"), breach)
-        return table
+            rows.append((f"utterances: {name.replace('_', ' ')}", _format_rate(rate) + beside))
+        rows += [(Text("too bad", "red"), breach) for breach in self.breaches]
+        columns = FigureColumn("", right=False), FigureColumn("", right=False)
+        return FigureTable(columns, [rows]).to_rich(title=f"user audit: {self.blueprints} blueprints", show_header=False)
 
 
 class AuditSetup(NamedTuple):

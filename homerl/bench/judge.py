@@ -31,7 +31,7 @@ from homerl.envs.core.documents import write_atomic
 from homerl.envs.core.model import Model
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
-from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer, judge_fault
+from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer, ask_at_once, judge_fault
 from homerl.play.bench_results import SCORED, read_results_file
 from homerl.play.confidence_intervals import cohen_kappa, share_interval
 from homerl.play.faults import Boundary, Fault, InfraError
@@ -39,7 +39,6 @@ from homerl.play.trajectory import Outcome, Trajectory, read_rows, read_trajecto
 from homerl.worlds.contract import JudgeCase
 from homerl.worlds.registry import world_of
 
-AT_ONCE = 16
 FILE = "judgements.jsonl"
 STORED = ("kind", "asked", "wanted", "said", "rule")  # what a judgement keeps of its case
 FORM = 'Answer with one JSON object: {"why": "a few words", "verdict": "right" or "wrong"}.'
@@ -69,7 +68,11 @@ def judge_bench_run(folder: Path, settings: JudgeSettings, progress: Callable[[i
     """Judge the cases of a run in `folder`; write `judgements.jsonl`, results and score; return the score."""
     asked = EndpointSettings(url=tuple(settings.url.split(",")), model=settings.model, max_tokens=400)
     judge = Judge(StructuredClient(Endpoint(asked.urls, settings.model), asked), settings.votes or 1)
-    found = [case for played in read_trajectories(folder / "trajectories.jsonl") for case in find_judge_cases(played)]
+    found = [
+        case
+        for played in read_trajectories(folder / "trajectories.jsonl")
+        for case in world_of(played.blueprint).cases(played)
+    ]
     (folder / FILE).touch()
     journal = BenchJournal(folder / FILE)
     asyncio.run(judge_cases(judge, select_judge_cases(found, settings.sample), journal, progress))
@@ -89,11 +92,6 @@ def apply_stored_verdicts(rows: Iterable[Mapping[str, Any]], folder: Path, by: s
         yield apply_judgements(row, played, judgements, by) if row.get("undecided") else dict(row)
 
 
-def find_judge_cases(trajectory: Trajectory) -> list[JudgeCase]:
-    """The answers and questions of an episode that may be judged, in order."""
-    return world_of(trajectory.blueprint).cases(trajectory)
-
-
 class Judge:
     """Requests verdicts from an endpoint; the majority of its votes counts, so `votes` must be odd (`ValueError`)."""
 
@@ -103,13 +101,13 @@ class Judge:
         self.client, self.votes = client, votes
         self.name = f"{client.endpoint.model}, {votes} {'vote' if votes == 1 else 'votes'}"
 
-    async def request_verdict(self, system: str, told: Mapping[str, str], seed: int = 0) -> Vote:
+    async def request_verdict(self, system: str, told: Mapping[str, str]) -> Vote:
         """A vote of the majority. A single vote is sampled at temperature 0, several at temperature 1.
 
         Raises `InfraError` or `UnreadableAnswer` if a vote fails.
         """
         text, heat = json.dumps(told, ensure_ascii=False, indent=1), float(self.votes > 1)
-        asked = (self.client.ask(f"{system} {FORM}", text, Vote, seed + n, heat) for n in range(self.votes))
+        asked = (self.client.ask(f"{system} {FORM}", text, Vote, n, heat) for n in range(self.votes))
         votes = sorted(await asyncio.gather(*asked), key=lambda vote: vote.verdict)
         return votes[len(votes) // 2]
 
@@ -122,23 +120,20 @@ async def judge_cases(
 ) -> None:
     """Judge each case that is not in the journal, and add the verdicts; a judge that fails leaves its fault there."""
     missing = {key: case for case in todo if not journal.is_settled(key := judgement_key(case, judge.name))}
-    gate, heard = asyncio.Semaphore(AT_ONCE), 0
 
-    async def judge_case(key: str, case: JudgeCase) -> None:
-        nonlocal heard
+    async def judge_case(keyed: tuple[str, JudgeCase]) -> bool:
+        key, case = keyed
         told = {case.asked_as: case.asked, "truth": case.wanted, "assistant": case.said}
-        async with gate:
-            try:
-                found: Vote | Fault = await judge.request_verdict(case.rubric, told)
-            except (InfraError, UnreadableAnswer) as error:
-                found = judge_fault(error)
+        try:
+            found: Vote | Fault = await judge.request_verdict(case.rubric, told)
+        except (InfraError, UnreadableAnswer) as error:
+            found = judge_fault(error)
         about = {name: value for name, value in asdict(case).items() if name in STORED}
         given = found.model_dump() if isinstance(found, Vote) else {"fault": asdict(found)}
         journal.append_rows([{"index": key, "counts": isinstance(found, Vote), "by": judge.name} | about | given])
-        heard += isinstance(found, Vote)
-        progress(heard, len(missing))
+        return isinstance(found, Vote)
 
-    await asyncio.gather(*(judge_case(key, case) for key, case in missing.items()))
+    await ask_at_once(missing.items(), judge_case, progress)
 
 
 def judgement_key(case: JudgeCase, by: str) -> str:
@@ -147,26 +142,25 @@ def judgement_key(case: JudgeCase, by: str) -> str:
     return hashlib.blake2b(json.dumps(told).encode(), digest_size=12).hexdigest()
 
 
-def select_judge_cases(found: Iterable[JudgeCase], sample: int, seed: int = 0) -> list[JudgeCase]:
+def select_judge_cases(found: Iterable[JudgeCase], sample: int) -> list[JudgeCase]:
     """All cases that no rule decides, and a random sample of the others."""
     found = list(found)
     decided = [case for case in found if case.rule != "undecided"]
-    return [case for case in found if case.rule == "undecided"] + random.Random(seed).sample(
-        decided, min(sample, len(decided))
-    )
+    return [case for case in found if case.rule == "undecided"] + random.Random(0).sample(decided, min(sample, len(decided)))
 
 
 def apply_judgements(
     row: Mapping[str, Any], trajectory: Trajectory, judgements: Mapping[str, Mapping[str, Any]], by: str
 ) -> dict[str, Any]:
     """The result of an undecided episode with its verdicts: a success, the failure as it was, or left out."""
-    open_cases = [case for case in find_judge_cases(trajectory) if case.rule == "undecided"]
+    world = world_of(trajectory.blueprint)
+    open_cases = [case for case in world.cases(trajectory) if case.rule == "undecided"]
     given = [judgements.get(judgement_key(case, by), {}) for case in open_cases]
     if missing := [found for found in given if "verdict" not in found]:
         why = [{"fault": found["fault"]} for found in missing if "fault" in found][:1]  # none was stored at first
         return {**row, "outcome": str(Outcome.from_boundary(Boundary.JUDGE)), "error": None, **(why[0] if why else {})}
     right = {case.intent: case.step for case, found in zip(open_cases, given, strict=True) if found["verdict"] == "right"}
-    if not world_of(trajectory.blueprint).holds_with(trajectory, right):
+    if not world.holds_with(trajectory, right):
         return dict(row)
     return {**row, "outcome": str(Outcome.SUCCESS), "success": True, "phi": True, "progress": 1.0, "error": None}
 

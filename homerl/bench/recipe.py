@@ -48,14 +48,14 @@ class SuiteSettings(Model):
 
     @field_validator("name")
     @classmethod
-    def _names_a_folder(cls, name: str) -> str:
+    def _check_folder_name(cls, name: str) -> str:
         if name in ("", ".", "..") or "/" in name:
             raise ValueError("it names a folder below `bench/`, so it is not empty and has no /")
         return name
 
     @field_validator("benchmark")
     @classmethod
-    def _known(cls, name: str | None) -> str | None:
+    def _check_benchmark(cls, name: str | None) -> str | None:
         if name is None:
             return None
         if Path(name).is_file():
@@ -69,7 +69,7 @@ class SuiteSettings(Model):
 
     @field_validator("setting")
     @classmethod
-    def _of_the_benchmark(cls, setting: str | None, info: ValidationInfo) -> str | None:
+    def _check_setting(cls, setting: str | None, info: ValidationInfo) -> str | None:
         if "benchmark" not in info.data:  # the benchmark was refused
             return setting
         if info.data["benchmark"] is not None:
@@ -80,7 +80,7 @@ class SuiteSettings(Model):
         return setting
 
     @model_validator(mode="after")
-    def _of_one_kind(self) -> SuiteSettings:
+    def _check_kind(self) -> SuiteSettings:
         if self.benchmark and (self.recipe != default_recipe() or self.first_seed):
             raise ValueError("a benchmark has its own tasks: leave out `recipe` and `first_seed`")
         refuse_behaviours([self.world], self.user.behaviours)
@@ -109,7 +109,7 @@ class BenchSettings(Model):
 
     @field_validator("suites")
     @classmethod
-    def _apart(cls, suites: tuple[SuiteSettings, ...]) -> tuple[SuiteSettings, ...]:
+    def _check_names_differ(cls, suites: tuple[SuiteSettings, ...]) -> tuple[SuiteSettings, ...]:
         names = Counter(suite.name for suite in suites)
         if twice := [name for name, count in names.items() if count > 1]:
             raise ValueError(f"two suites are called '{twice[0]}', and each has a folder of its name")
@@ -126,7 +126,7 @@ class BenchRecipe(BaseRecipe):
     bench: BenchSettings = Field(BenchSettings(), description="How the model is evaluated, and on what.")
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> BenchRecipe:
+    def _check_player(self) -> BenchRecipe:
         if (self.model is None) == (self.agent is None):
             raise ValueError("name a `model` or an `agent`, one of both")
         if self.model and self.model.name is None:

@@ -24,7 +24,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,16 +37,16 @@ from homerl.envs.core.model import IDENTITY
 from homerl.host.exit_codes import INTERRUPTED, RunStopped
 from homerl.host.processes import stop_on_signals
 from homerl.host.terminal import count_with_noun
+from homerl.models.endpoint.endpoint_settings import AT_ONCE, Behaviours
 from homerl.play.bench_results import SCORED, check_result
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS, TOO_LONG, InfraError, describe_escaped_error
 from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.situation import BlueprintProtocol, Reply
 from homerl.play.trajectory import Outcome, parse_json_line, trajectory_to_row, uniform_rows, write_rows
-from homerl.play.user_behaviours import AT_ONCE, Behaviours
 from homerl.worlds.contract import SuiteInstance
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 EDITED = "a journal may have been edited: remove the line, and what it holds is played again"
 
@@ -195,7 +195,13 @@ def run_suite(
     """
     digest = hashlib.blake2b(f"{episodes.identity}{factories.identity}".encode(), digest_size=8).hexdigest()
     path = out / "journal" / f"{digest}.jsonl"
-    journal, play_all = BenchJournal(path), _play_in_waves if pace.waves else _play_one_by_one
+    journal, count = BenchJournal(path), len(episodes)
+
+    async def play_and_keep(index: int, patient: bool = True) -> dict[str, Any]:
+        row = await _play_episode(episodes, index, factories, patient)
+        journal.append_rows([row])
+        progress(len(journal), count)
+        return row
 
     async def play_interruptible() -> None:
         def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -204,23 +210,26 @@ def run_suite(
                 loop.default_exception_handler(context)
 
         asyncio.get_running_loop().set_exception_handler(report)
-        await play_all(episodes, factories, journal, pace, progress)
+        if pace.waves:
+            await _play_in_waves(play_and_keep, journal, count, pace, progress)
+        else:
+            await _play_one_by_one(play_and_keep, journal, count, pace)
 
     try:
         with stop_on_signals():
             asyncio.run(play_interruptible())
     except KeyboardInterrupt:
         journal = BenchJournal(path)  # read again, since it may have been interrupted between disk and memory
-        write_bench_results(journal, len(episodes), out)
+        write_bench_results(journal, count, out)
         raise BenchInterrupted(
-            f"{len(journal)} of {count_with_noun(len(episodes), 'episode')} are played, their results are in {out}\n{AGAIN}"
+            f"{len(journal)} of {count_with_noun(count, 'episode')} are played, their results are in {out}\n{AGAIN}"
         ) from None
-    scored = write_bench_results(journal, len(episodes), out)
-    if not scored["n"] or len(journal) < len(episodes):
+    scored = write_bench_results(journal, count, out)
+    if not scored["n"] or len(journal) < count:
         ends = "so the run stops" if scored["n"] else "so there is no score"
         what = f"{why_nothing_scored(scored)}: {len(journal)} episodes were tried, {ends}"
         raise NothingScored(f"{what}\nsee to it; {AGAIN}")
-    faults = (row["result"].get("fault") or {} for row in _read_results(journal, len(episodes)))
+    faults = (row["result"].get("fault") or {} for row in _read_results(journal, count))
     # prompts that exceed a server's limit count as the agent's failures, unless every single one does
     if all((fault.get("reason") or "").startswith(TOO_LONG) for fault in faults):
         what = f"of all {count_with_noun(len(journal), 'task')}, {TOO_LONG}: that says nothing about the agent"
@@ -269,43 +278,23 @@ def _read_results(journal: BenchJournal, count: int) -> Iterator[dict[str, Any]]
             yield row
 
 
+Play = Callable[..., Awaitable[dict[str, Any]]]  # (index, patient=True) -> the row of the episode, which is in the journal
+
+
 async def _play_in_waves(
-    episodes: EpisodeSpecs,
-    factories: ParticipantFactories,
-    journal: BenchJournal,
-    pace: EpisodePace,
-    progress: Callable[[int, int], None],
+    play_and_keep: Play, journal: BenchJournal, count: int, pace: EpisodePace, progress: Callable[[int, int], None]
 ) -> None:
-    for start in range(0, len(episodes), pace.at_once):
-        wave = range(start, min(start + pace.at_once, len(episodes)))
-        missing = [index for index in wave if not journal.is_settled(index)]
-        if missing:
+    for start in range(0, count, pace.at_once):
+        wave = range(start, min(start + pace.at_once, count))
+        if missing := [index for index in wave if not journal.is_settled(index)]:
             pace.begin(start)
-
-            async def play_and_keep(index: int) -> None:
-                journal.append_rows([await _play_episode(episodes, index, factories)])
-                progress(len(journal), len(episodes))
-
             await asyncio.gather(*map(play_and_keep, wave if pace.alike else missing))
-        progress(wave.stop, len(episodes))
+        progress(wave.stop, count)
 
 
-async def _play_one_by_one(
-    episodes: EpisodeSpecs,
-    factories: ParticipantFactories,
-    journal: BenchJournal,
-    pace: EpisodePace,
-    progress: Callable[[int, int], None],
-) -> None:
+async def _play_one_by_one(play_and_keep: Play, journal: BenchJournal, count: int, pace: EpisodePace) -> None:
     """Play what is missing, after a few scouts: while servers spoil all of these, nothing else is tried."""
-    missing = [index for index in range(len(episodes)) if not journal.is_settled(index)]
-
-    async def play_and_keep(index: int, patient: bool = True) -> dict[str, Any]:
-        row = await _play_episode(episodes, index, factories, patient)
-        journal.append_rows([row])
-        progress(len(journal), len(episodes))
-        return row
-
+    missing = [index for index in range(count) if not journal.is_settled(index)]
     answered = None
     for index in spread_evenly(missing, SCOUTS):
         row = await play_and_keep(index, patient=False)
@@ -327,7 +316,7 @@ async def _play_one_by_one(
 
 
 async def _play_episode(
-    episodes: EpisodeSpecs, index: int, factories: ParticipantFactories, patient: bool = True
+    episodes: EpisodeSpecs, index: int, factories: ParticipantFactories, patient: bool
 ) -> dict[str, Any]:
     """The row of an episode, which is retried after faults that are not the agent's; those of servers only if `patient`."""
     task, user_failures = episodes[index], 0

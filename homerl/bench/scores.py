@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from homerl.envs.core.documents import InputError
+from homerl.play.bench_results import count_metrics, score_metrics
 from homerl.play.confidence_intervals import GAINS, SHARES, mean_interval, share_interval
 from homerl.play.faults import Boundary, Fault
 from homerl.play.metrics.contract import Mean, Share
-from homerl.play.metrics.registry import count_metrics, score_metrics
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.registry import world_of
 
@@ -47,7 +47,7 @@ def build_result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0
     )
 
 
-def score_results(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: int = 0) -> dict[str, Any]:
+def score_results(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = ()) -> dict[str, Any]:
     """The score of a suite as plain data; shares are in [0, 1], `interval` is the 95 % interval of `success`.
 
     The rows are grouped by each of the `labels` that all of them have.
@@ -61,8 +61,8 @@ def score_results(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (),
     released = [row["released"] for row in rows if row.get("released", -1) >= 0]  # verdicts of a paper's own program
     families = sorted({family for row in valid for family in row["families"]})
     return {
-        **success_with_interval(valid, seed),
-        **score_metrics(Mean, valid, seed),
+        **success_with_interval(valid),
+        **score_metrics(Mean, valid, seed=0),
         "undecided": sum(row.get("undecided", False) for row in rows),
         "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
         "by_family": {
@@ -70,17 +70,17 @@ def score_results(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (),
         },
         **{f"by_{label}": _score_by_label(label, valid) for label in labels if all(label in row for row in valid)},
         **(pass_hat(rows) if any(row.get("run") for row in valid) else {}),
-        **score_metrics(Share, valid, seed),
+        **score_metrics(Share, valid, seed=0),
         **({"released": {"n": len(released), "success": float(np.mean(released))}} if released else {}),
         **_count_faults(rows),
         "errors": dict(Counter(": ".join(row["error"]) for row in valid if row.get("error")).most_common()),
     }
 
 
-def success_with_interval(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
+def success_with_interval(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The number of episodes (at least one), the share of successes, and its 95 % interval over instances."""
     success = np.array([row["success"] for row in rows], dtype=float)
-    interval = mean_interval(success, seed, [row["id"] for row in rows], SHARES)
+    interval = mean_interval(success, groups=[row["id"] for row in rows], ends=SHARES)
     return {"n": len(rows), "success": float(success.mean()), "interval": interval}
 
 

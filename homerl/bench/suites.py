@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,15 +103,19 @@ def labels_in_trajectories(trajectories: Path) -> tuple[str, ...]:
         return labels_of_blueprint(first.blueprint)
 
 
-def write_suite(instances: Iterator[SuiteInstance], path: Path) -> str:
-    """Write the instances as JSON Lines, atomically, and their checksum beside; return the SHA-256 of the bytes."""
+def write_suite(instances: Iterable[SuiteInstance], path: Path, progress: Callable[[int], None] = lambda done: None) -> str:
+    """Write the instances as JSON Lines, atomically, and their checksum beside; return the SHA-256 of the bytes.
+
+    Instances may be made while they are written. `progress` is called with the number of those that are written.
+    """
     digest = hashlib.sha256()
 
     def lines() -> Iterator[str]:
-        for instance in instances:
+        for done, instance in enumerate(instances, 1):
             line = instance_to_line(instance)
             digest.update(line.encode())
             yield line
+            progress(done)  # after the line, since an instance may take seconds to make
 
     write_atomic(path, lines())
     write_atomic(path.with_name(path.name + ".sha256"), f"{digest.hexdigest()}  {path.name}\n")
@@ -156,7 +160,7 @@ def is_shipped_suite(suite: Suite) -> bool:
 
 def shipped_suite_file(suite: Suite) -> Path:
     """The file with the suite's instances, or `InputError` if it is not shipped."""
-    if suite.shipped is None or not suite.shipped.is_file():
+    if suite.shipped is None or not is_shipped_suite(suite):
         remedy = f"build it (homerl bench build {suite.name} --out DIR) and run DIR/{suite.name}.jsonl"
         raise InputError(f"the suite '{suite.name}' is not shipped", remedy=remedy)
     return suite.shipped

@@ -49,6 +49,10 @@ class RunStopped(RuntimeError):
 
     by, code, by_all = "", 1, False
 
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = self.code if code is None else code
+
 
 @dataclass(frozen=True)
 class CommandEnding:
@@ -60,7 +64,7 @@ class CommandEnding:
 
 
 def run_to_end(work: Callable[[], int | None], speaks: Callable[[CommandEnding], bool] = lambda end: True) -> int:
-    """Do the work and return its exit code. An error of which `ending` knows is said, if this process `speaks` then."""
+    """Do the work and return its exit code. What `ending_for_error` makes of an error is said, if this process `speaks`."""
     logging.setLogRecordFactory(PlainLogRecord)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal of another encoding than UTF-8 gets escapes
@@ -100,7 +104,7 @@ def ending_for_error(error: BaseException) -> CommandEnding | None:
     if isinstance(error, ModuleNotFoundError) and error.name and (extra := extra_with_module(error.name)):
         what = "the package is not installed, and this command needs it"
         return CommandEnding(str(InputError(what, error.name, f"pip install 'homerl[{extra}]'")))
-    if found := find_os_error(error):
+    if found := find_os_error(error):  # also one that a library has wrapped in an error of its own
         return CommandEnding(str(os_error_to_input_error(found)))
     package = type(error).__module__.partition(".")[0]
     if package not in LIBRARIES:

@@ -87,7 +87,7 @@ def _end_after(pid: int) -> None:
         starter = psutil.Process(pid)
         while starter.is_running() and starter.status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.5)
-    os._exit(1)
+    os._exit(1)  # this is a thread: `sys.exit` would end it alone
 
 
 SECONDS = 10.0  # a killed run may take a moment to release the lock

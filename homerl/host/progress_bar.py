@@ -63,7 +63,7 @@ class _Note(ProgressColumn):
     """The note of a task, on one line."""
 
     def render(self, task: Task) -> Text:
-        """As much of the note as there is room for."""
+        """As much of the note as there is room for. (A `TextColumn` on one line would take the room of the figures.)"""
         return Text(str(task.fields["note"]), "dim", no_wrap=True, overflow="ellipsis")
 
 

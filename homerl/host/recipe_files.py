@@ -323,7 +323,7 @@ def relocate_recipe_paths(data: Any, file: Path) -> Any:
 
 
 def refuse_unloaded_run_plugins(folder: Path, kinds: Collection[str] = OF_RUNS) -> None:
-    """Raise `InputError` if plug-ins of a run, or of the run of a stage, are not loaded (`refuse_unloaded`)."""
+    """Raise `InputError` if plug-ins of a run, or of the run of a stage, are not loaded (`refuse_unloaded_plugins`)."""
     for run in (folder, folder.parent):
         if (run / RECORD).is_file():
             refuse_unloaded_plugins(run / PLUGINS, kinds)

@@ -3,8 +3,8 @@
 Invariants:
 - No character of a text acts on the terminal, except line breaks and tabs. Texts come from files, models and servers of
   strangers. A character that could clear the screen, set a title or turn the direction of a line is shown as a sign.
-- A command is one file, which defines `COMMAND`. What a command reads is an argument. A file or folder that it writes is
-  `--out`, a home of one's own is `--home`, and a number that decides what is drawn is `--seed`.
+- What a command reads is an argument. A file or folder that it writes is `--out`, a home of one's own is `--home`, and a
+  number that decides what is drawn is `--seed`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ GROUPS: tuple[Group, ...] = get_args(Group)  # in the order of `homerl --help`
 
 @dataclass(frozen=True)
 class Command:
-    """A command. `words` are what a person types after `homerl`, such as `bench run`; its file is `bench_run.py`.
+    """A command. `words` are what a person types after `homerl`, such as `bench run`. A file that
+    defines it as its `COMMAND` has its name: `bench_run.py`.
 
     The signature of `work` gives the options, and its docstring the help. `example` is a whole command line. With
     `overrides`, words that are no options override keys of a recipe, and are in `context.args`.
@@ -117,7 +118,7 @@ class Command:
 
     @property
     def name(self) -> str:
-        """The name of its file."""
+        """The name of a file that has this command alone."""
         return self.words.replace(" ", "_").replace("-", "_")
 
 

@@ -151,7 +151,7 @@ async def read_json_body(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise BadRequest(415, "the content type must be application/json")
     raw = b""
-    try:
+    try:  # the length is counted here, since a client may state none, or a wrong one
         async for part in request.stream():
             raw += part
             if len(raw) > LONGEST:
@@ -186,7 +186,9 @@ def completion_response(
     """A message as a completion. `tokens` are those of prompt and message; a message is `cut` if it was longer."""
     reason = "tool_calls" if message.get("tool_calls") else "length" if cut else "stop"
     if stream:
-        return StreamingResponse(_stream_message(model, message, reason), media_type="text/event-stream")
+        calls = [{"index": at, **call} for at, call in enumerate(message.get("tool_calls") or ())]
+        whole = _yield_one({"content": message["content"]} | ({"tool_calls": calls} if calls else {}))
+        return StreamingResponse(_stream_deltas(model, whole, reason), media_type="text/event-stream")
     prompt, written = tokens
     usage = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
     choice = {"index": 0, "message": message, "finish_reason": reason}
@@ -200,19 +202,12 @@ def streamed_completion(model: str, texts: AsyncIterator[str]) -> Response:
     )
 
 
-async def _stream_message(model: str, message: Said, reason: str) -> AsyncIterator[str]:
-    """The message as events: a role, the words and calls, the end."""
-    calls = [{"index": at, **call} for at, call in enumerate(message.get("tool_calls") or ())]
-    written = {"content": message["content"]} | ({"tool_calls": calls} if calls else {})
-
-    async def whole() -> AsyncIterator[dict[str, Any]]:
-        yield written
-
-    async for event in _stream_deltas(model, whole(), reason):
-        yield event
+async def _yield_one(part: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    yield part
 
 
 async def _stream_deltas(model: str, parts: AsyncIterator[dict[str, Any]], reason: str) -> AsyncIterator[str]:
+    """A message as events: a role, its parts (words and calls), the end."""
     head = _completion_head("chat.completion.chunk", model)
 
     def event(delta: dict[str, Any], end: str | None = None) -> str:

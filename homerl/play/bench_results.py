@@ -1,7 +1,9 @@
-"""Reads what a benchmark run left in its folder.
+"""The results of benchmarks: the metrics by name, what is counted and scored of them, and how a run's folder is read.
 
-Invariant: a folder without results, and a file that is cut or of another kind, is an `InputError` with its path; of what
-scores and comparisons read in a result, nothing has a wrong type.
+Invariants:
+- A metric is discovered by its file (see `homerl.play.metrics`).
+- A folder without results, and a file that is cut or of another kind, is an `InputError` with its path.
+- Of what scores and comparisons read in a result, nothing has a wrong type.
 """
 
 from __future__ import annotations
@@ -12,10 +14,31 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+import homerl.play.metrics
 from homerl.envs.core.documents import InputError, read_json
+from homerl.envs.core.plugins import discover, sort_plugins
 from homerl.play.faults import Boundary
-from homerl.play.metrics.registry import METRICS
-from homerl.play.trajectory import Outcome, read_rows
+from homerl.play.metrics.contract import CountingWorld, Mean, Row
+from homerl.play.trajectory import Outcome, Trajectory, read_rows
+
+METRICS: dict[str, Mean] = sort_plugins(discover(homerl.play.metrics, "METRIC", Mean, ("contract",)))
+
+
+def count_metrics(kind: type[Mean], played: Trajectory, world: CountingWorld, told: Row) -> dict[str, float]:
+    """The numbers of an episode for the metrics of one kind; `told` are those that the player counted."""
+    numbers = {
+        key: told.get(key) if metric.count is None else metric.count(played, world)
+        for key, metric in METRICS.items()
+        if type(metric) is kind
+    }
+    return {key: number for key, number in numbers.items() if number is not None}
+
+
+def score_metrics(kind: type[Mean], rows: Sequence[Row], seed: int) -> dict[str, Any]:
+    """What score.json holds of the metrics of one kind, each of the results that have its number."""
+    having = {key: [row for row in rows if key in row] for key, metric in METRICS.items() if type(metric) is kind}
+    return {key: METRICS[key].score_rows(found, seed) for key, found in having.items() if found}
+
 
 OUTCOMES = tuple(map(str, Outcome))
 # What a score needs of a result that counts.

@@ -14,7 +14,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-RESAMPLES = 10_000
+RESAMPLES = 10_000  # of the bootstrap; stored scores hold its digits, so it stays
 
 
 SHARES, GAINS = (0.0, 1.0), (-1.0, 1.0)  # the least and the greatest value of a success, and of a difference of two

@@ -24,18 +24,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from homerl.envs.core.messages import Message
+from homerl.envs.core.messages import Message, copy_plain_message
 from homerl.envs.core.world import Action, StepFacts, ToolCall, World, WorldError, tool_call_to_action
-from homerl.play.chat_messages import (
-    JSON_ANSWERS,
-    Observation,
-    SpokenWords,
-    action_to_tool_call,
-    calls_to_record,
-    copy_plain_message,
-    read_tool_calls,
-    spoken_words_of,
-)
 from homerl.play.faults import (
     EPISODE_ERRORS,
     EXHAUSTED,
@@ -48,7 +38,9 @@ from homerl.play.faults import (
     fault_from_error,
 )
 from homerl.play.ordered_async_work import run_beside_loop
-from homerl.play.situation import BlueprintProtocol, Reply, Situation
+from homerl.play.situation import JSON_ANSWERS, BlueprintProtocol, Observation, Reply, Situation
+from homerl.play.spoken_words import SpokenWords, spoken_words_of
+from homerl.play.tool_call_parser import action_to_tool_call, calls_to_record, read_tool_calls
 from homerl.play.trajectory import Outcome, Step, Trajectory, are_steps_valid
 
 Result = tuple[str, Mapping[str, Any], str | None]  # the observation, the world's info, and the code in the call
@@ -98,16 +90,7 @@ class Episode:
 
     def fork(self) -> Episode:
         """An independent copy. Messages and steps are shared, since they never change."""
-        return Episode(
-            self.situation.fork(),
-            self.limits,
-            self.messages.copy(),
-            self.steps.copy(),
-            self.outcome,
-            self.speaking_of,
-            self.turn,
-            self.fault,
-        )
+        return replace(self, situation=self.situation.fork(), messages=self.messages.copy(), steps=self.steps.copy())
 
     @property
     def blueprint(self) -> BlueprintProtocol:

@@ -14,8 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from homerl.envs.core.messages import replace_surrogates
 from homerl.envs.core.world import Action, WorldError
-from homerl.play.chat_messages import replace_surrogates
 from homerl.play.situation import Utterance
 
 TOO_LONG = "the dialogue is longer than the model takes"

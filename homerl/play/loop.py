@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from homerl.envs.core.messages import Message
-from homerl.play.chat_messages import Observation, parse_json_answer
 from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS, Boundary, DialogueTooLong, Fault, RequestRefused, fault_from_error
-from homerl.play.situation import Reply, Utterance
+from homerl.play.situation import Observation, Reply, Utterance
+from homerl.play.tool_call_parser import parse_json_answer
 from homerl.play.trajectory import Trajectory
 
 

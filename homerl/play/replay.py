@@ -39,12 +39,20 @@ from homerl.play.trajectory import (
 )
 from homerl.rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
 
-REFUSED = "refused: syntax: "
+REFUSED = "refused: syntax: "  # how an observation begins that says why a message could not be read
 REMEDY = "the file was edited, or made by another version of homerl"
 
 
 class RecordError(InputError):
     """The messages and the steps of a record do not belong together."""
+
+
+Begin = Callable[[Mapping[str, Any]], Situation]  # of a stored blueprint, as `restore_situation` of the worlds' registry
+
+
+def begin_replay(stored: Trajectory, begin: Begin) -> Episode:
+    """The episode of a record before its first step."""
+    return Episode.from_situation(begin(stored.blueprint), EpisodeLimits(**cast(dict[str, Any], stored.limits)))
 
 
 def replay_steps(episode: Episode, stored: Trajectory, where: str = "trajectory") -> Iterator[Step]:
@@ -68,6 +76,17 @@ def replay_steps(episode: Episode, stored: Trajectory, where: str = "trajectory"
         raise RecordError(f"step {done + 1}: there is a record of it, but no message", where, REMEDY)
 
 
+def replay_as_recorded(
+    episode: Episode, stored: Trajectory, where: str, other: str = "step {} comes out otherwise than it was recorded"
+) -> Iterator[int]:
+    """Take each stored step, and yield its number. Raises `InputError`, in the words `other`, if it comes out otherwise."""
+    for number, step in enumerate(replay_steps(episode, stored, where), 1):
+        done = episode.apply_reply(reply_of_step(step))
+        if (done.observations, done.state_key) != (step.observations, step.state_key):
+            raise InputError(other.format(number), where, REMEDY)
+        yield number
+
+
 def reply_of_step(step: Step) -> Reply:
     """The agent's reply that became a stored step."""
     first = "" if step.message.get("tool_calls") or not step.observations else step.observations[0]
@@ -76,14 +95,13 @@ def reply_of_step(step: Step) -> Reply:
     return Reply(step.message, first.removeprefix(REFUSED) if first.startswith(REFUSED) else None)
 
 
-BOUNDS = ("minimum", "maximum")
+BOUNDS = ("minimum", "maximum")  # keys of a schema that may be newer than the file
 OWN_TOKENS = ("policy",)  # agents that count code with their own tokenizer
 # Outcomes that a speaker or a fault decided, and not the world or the limits.
 SPEAKERS = (Outcome.USER_ERROR, Outcome.WORLD_ERROR, Outcome.INFRA_ERROR, Outcome.AGENT_FAILURE, Outcome.CUT)
 
 
 PLUGINS = " or ".join(VARIABLES[kind] for kind in ("worlds", "toolsets", "languages"))
-Begin = Callable[[Mapping[str, Any]], Situation]  # of a stored blueprint, as `restore_situation` of the worlds' registry
 
 
 def reverify_file(path: Path, begin: Begin) -> str:
@@ -112,7 +130,7 @@ def first_difference(stored: Trajectory, begin: Begin, absent: Absent = ()) -> s
 
 def replay_differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterator[str]:
     """Yield all differences between a replay and the record, each with its step."""
-    episode = Episode.from_situation(begin(stored.blueprint), EpisodeLimits(**cast(dict[str, Any], stored.limits)))
+    episode = begin_replay(stored, begin)
     try:
         for number, expected in enumerate(replay_steps(episode, stored), 1):
             if episode.outcome is not None:

@@ -1,7 +1,14 @@
-"""The interface between an episode and its world: a situation, which the world makes from a blueprint.
+"""What passes between an episode and those who take part in it: utterances, observations and replies, and the situation.
 
-Invariants: an episode uses nothing of its world but the situation; whether a goal is met depends on the world's state
-and on what was said; forks are independent.
+A situation is made by the world from a blueprint. It also tells the course in which the user tells a wish, if not at once.
+
+Invariants:
+- An episode uses nothing of its world but the situation. Forks are independent.
+- Whether a goal is met depends on the world's state and on what was said.
+- An `Observation` is plain data that gives no access to the episode, the goals Φ, the plan, the blueprint or the world. It
+  is a copy, so a policy may change it.
+- A course is part of the blueprint, so all users of a blueprint follow the same one. Where a user stands in it
+  (`Episode.course_position`) is counted in turns and not in words, so that an LLM user follows it in words of its own.
 """
 
 from __future__ import annotations
@@ -9,11 +16,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
-from homerl.envs.core.messages import Message
+from homerl.envs.core.messages import Message, copy_plain_data
 from homerl.envs.core.world import Action, ToolCall, World
-from homerl.play.user_behaviours import NOTHING, AddedLimits, Course
+
+JSON_ANSWERS = "json_answers"  # in `Situation.protocol`: words may be JSON
+# How a wish is told other than at once. `Behaviours` (`homerl/models/endpoint/endpoint_settings.py`) has their shares.
+Behaviour = Literal["disclosure", "self_correction", "change_of_mind", "beside_the_point"]
+BEHAVIOURS: tuple[Behaviour, ...] = ("disclosure", "self_correction", "change_of_mind", "beside_the_point")
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,27 @@ class Reply:
     calls: tuple[ToolCall, ...] | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True)
+class Observation:
+    """All that a policy receives.
+
+    `one_answer` asks for one JSON answer instead of tool calls. `protocol` tells how the world parses replies, if its
+    agents need to know (`Situation.protocol`). `seed` is that of the episode: several plays of a task differ in it alone.
+    """
+
+    blueprint_id: str
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...]
+    one_answer: bool = False
+    protocol: Mapping[str, bool | int | str] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Copy the messages and tools."""
+        object.__setattr__(self, "messages", tuple(map(copy_plain_data, self.messages)))
+        object.__setattr__(self, "tools", tuple(map(copy_plain_data, self.tools)))
+
+
 class IntentProtocol(Protocol):
     """One thing that the user wants. `queries` are ways to say it; `clarification` is a plain wording for when the agent
     asks.
@@ -78,6 +110,36 @@ class BlueprintProtocol(Protocol):
 
     def model_copy(self, *, update: Mapping[str, Any]) -> Self:
         """A copy with some fields replaced."""
+
+
+class CoursePart(Protocol):
+    """One utterance of a course: its words, and the behaviour that it belongs to."""
+
+    @property
+    def behaviour(self) -> Behaviour: ...
+    @property
+    def text(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Course:
+    """What the user says of a wish before its usual wordings, one part a turn; and `aside`, the answer beside the point
+    that the agent's first question gets.
+    """
+
+    parts: Sequence[CoursePart] = ()
+    aside: str | None = None
+
+
+@dataclass(frozen=True)
+class AddedLimits:
+    """What the courses of a blueprint take more than wishes told at once: turns of the user, and calls of the agent."""
+
+    turns: int = 0
+    calls: int = 0
+
+
+NOTHING = AddedLimits()
 
 
 class Situation(ABC):

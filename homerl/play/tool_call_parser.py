@@ -1,11 +1,14 @@
-"""Reads what a model writes beside its words: its thoughts, and calls in the marks of any family of models.
+"""Reads what a model writes: its words, its thoughts, and its calls, in the marks of any family of models.
+
+`parse_reply` makes a message with calls of a model's text, `read_tool_calls` reads the calls of a message that has them, and
+`parse_json_answer` the one answer of an agent that makes no calls.
 
 A family is one line of `CALLS`, which says how the family marks a call. Models mix the forms, so what stands between the
 marks is read in the same way for every family: JSON, a name before JSON, tags of parameters, or Python. A thought is one
 line of `THOUGHTS`.
 
 Invariants:
-- `parse_speech` never raises, and its time grows with the length of the text.
+- `parse_reply` never raises, and its time grows with the length of the text.
 - Nothing that a model wrote is evaluated.
 - The words that it returns hold no mark of a table, and nothing that stands between such marks.
 - It returns all calls of a text or, where one cannot be read, none.
@@ -17,18 +20,22 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from homerl.envs.core.messages import tool_call
-from homerl.envs.core.world import MOST_LEVELS, MOST_TEXT, ToolCall, is_too_deep
+from homerl.envs.core.messages import Message, can_be_encoded, replace_surrogates, tool_call
+from homerl.envs.core.world import MOST_LEVELS, MOST_TEXT, Action, ToolCall, is_too_deep
+from homerl.play.situation import JSON_ANSWERS, Observation, Reply
 
 Tools = Sequence[Mapping[str, Any]]  # OpenAI's schemas of functions
+THOUGHT = "reasoning_content"  # the key of a message under which servers tell a thought: kept, and told to nobody
+# What is raised for a call that cannot be read; it becomes a message to the model
 UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 FENCE = "```"
-NAMES = ("name", "tool_name", "tool", "function_name", "function", "action")
+NAMES = ("name", "tool_name", "tool", "function_name", "function", "action")  # keys under which models write a call's name
+# Keys under which they write its arguments
 ARGUMENTS = ("arguments", "parameters", "args", "input", "kwargs", "action_input")
 INNER = ("function", "function_call", "tool_call")  # keys whose object is the call
 NO_OBJECT = "the arguments are not a JSON object"
@@ -36,6 +43,7 @@ ACTS = {*NAMES, *INNER, "tool_calls", "service", "intent", "entity_id"}  # keys 
 SPACE = "(?:[\\w-]{1,20}[:_]|[|｜]DSML[|｜])?"  # of the names of tags
 
 DECODER = json.JSONDecoder()
+ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a surrogate pair
 NEXT = re.compile(r"\s*;\s*")  # between calls in JSON
 SINGLE = re.compile(r"\[?\s*\{\s*'|[^']*:\s*'\s*\{")  # Python's quotes in place of JSON's
 HEAD = re.compile(  # a name before JSON: `NAME[ARGS]`, `functions.NAME:0<|...|>`, `function<｜...｜>NAME`, `call:NAME`
@@ -44,16 +52,17 @@ HEAD = re.compile(  # a name before JSON: `NAME[ARGS]`, `functions.NAME:0<|...|>
 )
 MOST_HEAD = 300  # characters
 ESCAPES = re.compile(r"<escape>|<\|\"\|>")  # Gemma's quotation marks
-KEY = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
+KEY = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")  # a key without quotation marks
 PARAMETER = re.compile(
     rf"<{SPACE}param(?:eter)?(?:=|\s+name=)\"?([^\"<>]{{1,100}})\"?[^<>]{{0,60}}>"
     r"|<arg_key>([^<>]{1,100})</arg_key>\s*<arg_value>"
 )
-PARAMETER_END = re.compile(rf"</{SPACE}(?:param(?:eter)?|arg_value)>")
-PYTHON = re.compile(r"[\[\s]*(?:print\()?[A-Za-z_][\w.]*\(.*\)[\]\s]*", re.S)
+PARAMETER_END = re.compile(rf"</{SPACE}(?:param(?:eter)?|arg_value)>")  # closes a parameter
+PYTHON = re.compile(r"[\[\s]*(?:print\()?[A-Za-z_][\w.]*\(.*\)[\]\s]*", re.S)  # a call in Python's form, or a list of them
 MOST_PYTHON = 10_000  # characters
+# Types of JSON Schema by Python's
 KINDS = {bool: ("boolean",), int: ("integer", "number"), float: ("number",), list: ("array",), dict: ("object",)}
-CONSTANTS = {"true": True, "false": False, "null": None}
+CONSTANTS = {"true": True, "false": False, "null": None}  # JSON's constants, which Python reads as names
 
 
 def parse_bounded_json(text: str) -> Any:
@@ -268,12 +277,15 @@ class _Constants(ast.NodeTransformer):
         return ast.Constant(CONSTANTS[node.id]) if node.id in CONSTANTS else node
 
 
-TOOL = rf"(?i:{SPACE}(?:tool_?calls?|function_?calls?|tool_use|tools?))"
+TOOL = rf"(?i:{SPACE}(?:tool_?calls?|function_?calls?|tool_use|tools?))"  # names of tags around a call
+# Names of tags around a thought
 THINK = rf"(?i:{SPACE}(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad))"
+# Names of tags around what a tool answers, which only the world may write
 RESULT = r"(?:tool_(?:response|result|output)s?|function_(?:response|result)s?|observation)"
 CALL_END = r"<\|(?:call|end)\|>|(?=<\|start\|>)"
-BAR = "[|｜]"
-TO = r"to=(?:functions\.)?(?P<name>[\w.-]{1,100})"
+BAR = "[|｜]"  # of control tokens; DeepSeek's is the full-width one
+TO = r"to=(?:functions\.)?(?P<name>[\w.-]{1,100})"  # whom a message of gpt-oss is for: a tool
+# What stands in gpt-oss between the channel and the content
 MESSAGE = r"(?:[^<>{]{0,80}(?:<\|(?:constrain|channel)\|>\w*[^<>{]{0,80}){0,2}<\|message\|>)?"
 
 
@@ -347,6 +359,7 @@ CONTROL = (
     rf"|</{SPACE}(?:function|invoke|param(?:eter)?)>"
 )
 LIES = f"t{len(THOUGHTS) - 1}"  # the group of results that no tool gave
+# Closings of thoughts that nothing has opened
 LONE = "|".join(mark.closes.replace("{tag}", mark.tag) for mark in THOUGHTS if mark.lone)
 LONE_END = re.compile(rf"(?=[<\[◁])(?:{LONE})")
 SIGNS = re.compile(r"[<\[`◁]")  # one of them is in every mark
@@ -356,8 +369,9 @@ STARTS = r"(?=[<\[`◁]|functools|\A)"  # of every mark
 ENDS = re.compile(  # of the message: they end what nothing else closes
     r"<\|(?:im_end|eo[mt]_id|endoftext|end_of_text|return)\|>|</s>|<eos>|<end_of_turn>|<｜end▁of▁sentence｜>"
 )
-JSON = re.compile(r"(?P<fence>```\w*\s*)?(?P<json>\{|\[\s*\{)")
+JSON = re.compile(r"(?P<fence>```\w*\s*)?(?P<json>\{|\[\s*\{)")  # where a call without marks may begin
 JSON_END = re.compile(r"(?:\s*[]},;])*(?:\s*```)?")  # brackets too many, and what separates calls
+# A text that begins as JSON was meant as a call, also if it is none, or was cut
 MEANT = re.compile(r"\A(?:```\w*\s*)?(?:\[\s*)*\{\s*(?:[\"'}]|\Z)|\A(?:```\w*\s*)?\[\s*(?:\]\s*(?:```)?)?\Z")
 CALLED = re.compile(  # the beginning of a call that was cut, or that is no JSON
     rf"(?:\[\s*)?\{{\s*(?:\"(?:{'|'.join(sorted({*ACTS, *ARGUMENTS}))})\"\s*:|(?:\"\w*)?\Z)"
@@ -566,3 +580,80 @@ def _take_json_calls(words: str) -> tuple[str, list[ToolCall], str | None]:
             follows = JSON_END.match(words, end)
             at = start = follows.end() if follows else end
     return "".join([*kept, words[at:]]), calls, None
+
+
+def parse_reply(text: str, tools: Tools = (), json_answers: bool = False) -> Reply:
+    """Sampled text without its final `<|im_end|>` as a reply, with the calls that it makes.
+
+    The `tools` tell numbers from texts, where a model's form of a call does not. With `json_answers`, JSON without a mark is
+    an answer in words.
+    """
+    text = text.strip()
+    said = parse_speech(text, tools, bare=not json_answers)
+    thought = {THOUGHT: said.thought} if said.thought else {}
+    if said.malformed:
+        return Reply({"role": "assistant", "content": strip_thoughts(text), **thought}, said.malformed, calls=())
+    functions = [{"name": call.name, "arguments": call.text} for call in said.calls]
+    calls = {"tool_calls": [{"type": "function", "function": function} for function in functions]} if functions else {}
+    return Reply({"role": "assistant", "content": said.words.strip(), **calls, **thought}, calls=said.calls)
+
+
+def parse_observed_reply(text: str, observation: Observation) -> Reply:
+    """A model's text as a reply, as it is read where the model has observed this."""
+    if observation.one_answer:
+        return Reply({"role": "assistant", "content": strip_thoughts_and_controls(text.strip())}, calls=())
+    return parse_reply(text, observation.tools, bool(observation.protocol.get(JSON_ANSWERS)))
+
+
+def parse_json_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
+    """(the single JSON answer of an agent or None, what is malformed or None). A code fence around the JSON is allowed."""
+    try:
+        answer = parse_model_json(strip_code_fence(text))
+    except (ValueError, RecursionError) as error:
+        return None, f"the answer is not JSON ({describe_parse_error(error)})"
+    return (answer, None) if isinstance(answer, dict) else (None, "the answer is not a JSON object")
+
+
+def parse_model_json(text: str) -> Any:
+    """Parse JSON that a model wrote, without lone surrogates.
+
+    Raises `ValueError` or `RecursionError`, as `json.loads` does. It raises `ValueError` also for a text that is longer than
+    `MOST_TEXT`, which is not read.
+    """
+    value = parse_bounded_json(text)
+    escaped = ("\\ud" in text or "\\uD" in text) and ESCAPED_HALF.search(text)
+    plain = not escaped and can_be_encoded(text)
+    return value if plain else json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
+
+
+def read_tool_calls(message: Message) -> tuple[ToolCall, ...]:
+    """The calls of a message in OpenAI's form, in order. Arguments that are no JSON object make a `malformed` call."""
+    calls = list[ToolCall]()
+    for call in message.get("tool_calls") or ():
+        text = call["function"]["arguments"]
+        try:
+            arguments = parse_model_json(text or "{}")
+        except (ValueError, TypeError, RecursionError):
+            arguments = None
+        readable = isinstance(arguments, dict)
+        given, why = (arguments, None) if readable else ({}, NO_OBJECT)
+        calls.append(ToolCall(call["function"]["name"], given, call.get("id") or "", text, why))
+    return tuple(calls)
+
+
+def action_to_tool_call(action: Action) -> ToolCall:
+    """A world's action as a call."""
+    return ToolCall(action["name"], {key: value for key, value in action.items() if key != "name"})
+
+
+def calls_to_record(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls as the facts of a step have them: arguments that are nested too deeply to be stored are left out."""
+    return tuple(ToolCall(call.name, {} if is_too_deep(call.arguments) else call.arguments) for call in calls)
+
+
+def tool_calls_of(message: Message, answer_tool: str | None = None) -> tuple[ToolCall, ...]:
+    """The calls of a stored message. With an `answer_tool`, its single JSON answer is one call of that tool."""
+    if answer_tool is None:
+        return calls_to_record(read_tool_calls(message))
+    answer, _ = parse_json_answer(message.get("content") or "")
+    return () if answer is None else calls_to_record([action_to_tool_call({**answer, "name": answer_tool})])

@@ -19,10 +19,10 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 
 from homerl.envs.core.documents import InputError, refuse_unwritable, suggest_near_path, write_atomic
-from homerl.envs.core.messages import Message, MessageRow
+from homerl.envs.core.messages import Message, StoredMessage
 from homerl.envs.core.world import StepFacts, ToolCall
-from homerl.play.chat_messages import read_tool_calls, tool_calls_of
 from homerl.play.faults import Boundary, Fault
+from homerl.play.tool_call_parser import read_tool_calls, tool_calls_of
 
 
 class Outcome(StrEnum):
@@ -188,8 +188,9 @@ class Trajectory:
 
 FACTS = frozenset(fact.name for fact in fields(StepFacts))
 STORED_AS = {"side_effects_before": "strayed_before", "side_effects_after": "strayed_after"}  # older names, which files keep
-READ_AS = {stored: name for name, stored in STORED_AS.items()}
+READ_AS = {stored: name for name, stored in STORED_AS.items()}  # the same the other way round
 EDITED = "name a file that homerl wrote; this line may have been cut or edited"
+PLAIN_COLUMNS = ("progress", "clean", "agent", "user", "seed")  # of a row, as the trajectory has them
 JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")
 
 
@@ -201,15 +202,9 @@ def trajectory_to_row(trajectory: Trajectory) -> dict[str, Any]:
         "messages": [_message_to_row(message) for message in trajectory.messages],
         "tools": _to_json(trajectory.tools),
         "outcome": str(trajectory.outcome),
-        "progress": trajectory.progress,
-        "clean": trajectory.clean,
-        "agent": trajectory.agent,
-        "user": trajectory.user,
-        "seed": trajectory.seed,
+        **{name: getattr(trajectory, name) for name in PLAIN_COLUMNS},
         "steps": _to_json([_step_to_row(step, answer_tool) for step in trajectory.steps]),
-        "rewards": _to_json(trajectory.rewards),
-        "weights": _to_json(trajectory.weights),
-        "limits": _to_json(trajectory.limits),
+        **{name: _to_json(getattr(trajectory, name)) for name in ("rewards", "weights", "limits")},
         "blueprint": _to_json(blueprint),
     } | ({"fault": _to_json(asdict(trajectory.fault))} if trajectory.fault else {})
 
@@ -225,10 +220,10 @@ def uniform_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Ma
 
 
 @cache
-def _row_validator() -> TypeAdapter[tuple[Trajectory, tuple[MessageRow, ...]]]:
+def _row_validator() -> TypeAdapter[tuple[Trajectory, tuple[StoredMessage, ...]]]:
     """What a stored trajectory and its messages must be, to the last type: a file may come from anywhere."""
     config = ConfigDict(strict=True, revalidate_instances="always", allow_inf_nan=False)
-    return TypeAdapter(tuple[Trajectory, tuple[MessageRow, ...]], config=config)
+    return TypeAdapter(tuple[Trajectory, tuple[StoredMessage, ...]], config=config)
 
 
 def trajectory_from_row(row: Mapping[str, Any]) -> Trajectory:
@@ -250,14 +245,10 @@ def trajectory_from_row(row: Mapping[str, Any]) -> Trajectory:
         tools=tuple(nested["tools"]),
         steps=tuple(map(_step_from_row, nested["steps"])),
         outcome=Outcome(row["outcome"]),
-        progress=row["progress"],
-        clean=row["clean"],
-        agent=row["agent"],
-        user=row["user"],
+        **{name: row[name] for name in PLAIN_COLUMNS},
         rewards=tuple(nested["rewards"]),
         weights=nested["weights"],
         limits=nested["limits"],
-        seed=row["seed"],
         fault=Fault(Boundary(fault["boundary"]), fault["reason"]) if fault is not None else None,
     )
     _row_validator().validate_python((read, (*read.messages, *(step.message for step in read.steps))))

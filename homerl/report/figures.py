@@ -271,6 +271,7 @@ def heat_map(label: str, curves: Mapping[int, Sequence[Point]]) -> Markup:
         drawn.append(_svg_text(LEFT - 6, top + high / 2 + 4, str(index + 1), "end"))
         for column, value in row.items():
             hover = svg_element("title", f"step {index + 1}: {value:.3g}")
+            # Cells overlap by 0.3, since browsers would show hairlines between them.
             place = {"x": LEFT + wide * column, "y": top, "width": wide + 0.3, "height": high - 1}
             hue = "negative" if value < 0 else "positive"
             drawn.append(svg_element("rect", hover, **place, opacity=f"{abs(value) / most:.2f}", class_=hue))
@@ -286,7 +287,7 @@ def histogram_chart(label: str, values: Sequence[float], bins: int = 10) -> Mark
         return Markup("")
     counts = [0] * bins
     for value in values:
-        counts[min(bins - 1, int(value * bins + 1e-9))] += 1
+        counts[min(bins - 1, int(value * bins + 1e-9))] += 1  # 1 - 4 / 5 is a little below 0.2, and belongs to its bin
     ticks = nice_ticks(0.0, max(counts))
     x, y = _linear_scale(0.0, 1.0, LEFT, RIGHT), _linear_scale(ticks[0], ticks[-1], BOTTOM, TOP)
     bars = []
@@ -321,6 +322,7 @@ def nice_ticks(low: float, high: float, about: int = 4) -> list[float]:
     """Evenly spaced round numbers that enclose [low, high]."""
     span = (high - low) or abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span / about))
+    # 0.999 leaves room for rounding, which may put a step just below what is wanted.
     step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= span / about * 0.999)
     first, count = math.floor(low / step), math.ceil(high / step - 1e-9) - math.floor(low / step)
     return [step * (first + i) for i in range(max(1, count) + 1)]
@@ -337,7 +339,7 @@ def thin_points(points: Sequence[Point], most: int = MOST) -> Sequence[Point]:
 
 def local_trend(values: Sequence[float], reach: int) -> list[float]:
     """At each value, the straight line fitted to the values within `reach`; it does not lag at the ends."""
-    fitted = []
+    fitted = []  # local linear regression without weights; a running mean would pull the ends towards the middle
     for i in range(len(values)):
         near = range(max(0, i - reach), min(len(values), i + reach + 1))
         slope = 0.0 if len(near) < 3 else linear_regression(near, [values[j] for j in near]).slope

@@ -26,8 +26,7 @@ from homerl.synth.mcts import Participants, search_forest
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.contract import NoBlueprint, TreeStats
 from homerl.worlds.registry import blueprint_with_behaviours, make_blueprint_of_seed, source_for_seed, world_of
-from homerl.worlds.users.llm_user import SharedEndpoint
-from homerl.worlds.users.user_factory import UserFactory
+from homerl.worlds.users import SharedEndpoint, UserFactory
 
 SPARES = 2  # users that replace those that leave their role
 TAKE = 1_000_003  # distance between the seeds of two dialogues' players

@@ -1,16 +1,13 @@
 """MCTS-Flow: tree search over dialogues, verified by the environment (HomeFlow 3.3.2, Appendix C); and linear sampling.
 
-Invariants of the tree (`TreeNode`):
-- A node is a reusable prefix and never changes once it was entered.
-- A candidate takes effect only at its first visit.
-- Siblings differ in effect, because a child with the effect of another is merged into it.
-- A visited leaf is impassable, and so is a node whose children all are.
+A node of the tree (`TreeNode`) is a reusable prefix of a dialogue. A candidate takes effect only at its first visit, and a
+child with the effect of another is merged into it. A visited leaf is impassable, and so is a node whose children all are.
 
-Invariants of the search:
+Invariants:
 - The result is a pure function of blueprint, agent, users and configuration.
+- A node never changes once it was entered. Every simulated node is kept, unless another has the same effect.
 - Every returned trajectory meets all of Φ and is valid, but for one recovery at most (`SearchConfig.recoveries`), which
   guides no search.
-- Every simulated node is kept, unless another has the same effect.
 - A user that leaves its role counts against nobody: another user speaks in its place. If none is left, the prefix gets no
   continuation.
 """
@@ -21,7 +18,6 @@ import math
 import random
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import takewhile
 from typing import Any, Literal
 
@@ -37,13 +33,6 @@ from homerl.worlds.contract import TreeStats
 from homerl.worlds.registry import begin_episode
 
 Unvisited = Literal["first", "mean"]
-
-
-class NodeRole(Enum):
-    """Who acts next (r_v)."""
-
-    USER = "user"
-    AGENT = "agent"
 
 
 @dataclass
@@ -67,9 +56,9 @@ class TreeNode:
     forgiving: bool = False
 
     @property
-    def next_role(self) -> NodeRole:
-        """Whether the user or the agent acts next."""
-        return NodeRole.USER if waits_for_user(self.episode) else NodeRole.AGENT
+    def user_acts_next(self) -> bool:
+        """r_v: whether the user acts next, and not the agent."""
+        return waits_for_user(self.episode)
 
     async def apply_candidate(self) -> None:
         """Let the pending candidate take effect, on a fork of the parent's episode."""
@@ -192,17 +181,6 @@ class Participants:
     users: Sequence[User]
 
 
-async def search_tree(
-    blueprint: BlueprintProtocol,
-    agent: Agent,
-    users: Sequence[User],
-    config: SearchConfig = SearchConfig(),
-    limits: EpisodeLimits = EpisodeLimits(),
-) -> tuple[list[Trajectory], TreeStats]:
-    """Search one tree of a blueprint; return its verified trajectories and the statistics."""
-    return await search_forest(blueprint, [Participants(agent, users)], config, limits)
-
-
 async def search_forest(
     blueprint: BlueprintProtocol,
     participants: Iterable[Participants],
@@ -261,7 +239,7 @@ async def _add_rollout(root: TreeNode, players: Participants, config: SearchConf
                     raise
                 fault = fault_from_error(error)
                 if isinstance(error, RequestRefused):  # by a server, usually for the dialogue's length
-                    boundary = Boundary.AGENT if node.next_role is NodeRole.AGENT else Boundary.USER
+                    boundary = Boundary.USER if node.user_acts_next else Boundary.AGENT
                     fault = Fault(boundary, f"outgrown: {fault.reason}")
                 node.episode.end_with_fault(fault)  # other dialogues of the tree stay
                 break
@@ -287,7 +265,7 @@ async def _add_rollout(root: TreeNode, players: Participants, config: SearchConf
 
 async def _ask_candidates(node: TreeNode, players: Participants, config: SearchConfig, stats: TreeStats) -> Sequence[Any]:
     """k_user utterances or k_agent messages (role-aware adaptive branching)."""
-    if node.next_role is NodeRole.AGENT:
+    if not node.user_acts_next:
         replies = await replies_from(players.agent, node.episode, config.k_agent)
         stats.calls += 1
         stats.sampled += len(replies)

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from homerl.envs.core.model import IDENTITY, Model
 from homerl.host.recipe_files import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import (
+    AT_ONCE,
     AgentSettings,
     AuthorSettings,
     EndpointSettings,
@@ -23,8 +24,7 @@ from homerl.models.endpoint.endpoint_settings import (
     UserSettings,
 )
 from homerl.play.episode import EpisodeLimits
-from homerl.play.user_behaviours import AT_ONCE
-from homerl.play.words.splits import Split
+from homerl.play.words.grammar import Split
 from homerl.synth.mcts import SearchConfig
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import refuse_behaviours, refuse_user, source_parts, source_worlds

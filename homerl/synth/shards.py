@@ -1,23 +1,21 @@
-"""Synthesis over processes or a Ray cluster: blueprints in, verified trajectories out; resumable.
+"""Synthesis in shards, over processes or a Ray cluster: blueprints in, verified trajectories and their statistics out.
 
-Invariants of a dataset (`synthesise_dataset`):
-- Only this process writes shards, atomically, in a folder of the recipe's digest. So machines need no shared disk.
-- A complete shard is never rewritten, except if servers failed in it.
-- The dataset is the shards in order, so its bytes depend neither on the number of workers nor on where a run was killed.
+A shard is a range of blueprints. Workers play the blueprints of several shards at once, each in one event loop
+(`synthesise_shards`). This process alone writes shards (`synthesise_dataset`), in a folder of the recipe's digest, so
+machines need no shared disk, and a killed run is taken up again. The dataset is the shards in order.
+
+Invariants:
+- A shard's bytes are a pure function of the recipe and its range of blueprints, if models give the same answer to the same
+  request. So the dataset's bytes depend neither on the number of workers nor on where a run was killed.
+- A shard is written atomically. A complete one is never rewritten, except if servers failed in it.
+- While blueprints are left, a worker plays as many as it may, however long some take. It returns its shards in order where
+  that is asked for.
+- On Ray a worker returns its shards in the order in which it got them, so Ray can restart it on another machine. Folders of
+  plug-ins must have the same path on every machine.
+- Memory holds tens of shards. The statistics (`SynthesisStatistics`) keep counts and hashes, never rows.
+- Where servers fail for one blueprint after another, the work ends: going on would not help. Their errors are kept apart
+  from the statistics of the data.
 - Workers end with the run.
-- Memory holds tens of shards.
-
-Invariants of a worker (`synthesise_shards`), which plays the blueprints of its shards concurrently in one event loop:
-- A shard's bytes are a pure function of the recipe and its range of blueprints (if models give the same answer to the same
-  request).
-- While blueprints are left, the allowed number of them is played, however long some take.
-- The number of open shards is bounded, so memory does not grow with the number of shards.
-- If asked for, shards are returned in order.
-- Where servers fail for one blueprint after another, the work ends: going on would not help.
-
-Invariants of a Ray cluster (`synthesise_on_ray`), with the same workers, one for each CPU:
-- A worker returns its shards in the order in which it got them, so Ray can restart it on another machine.
-- Folders of plug-ins must have the same path on every machine.
 """
 
 from __future__ import annotations
@@ -25,10 +23,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import socket
 import traceback
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
@@ -41,10 +40,10 @@ from homerl.envs.core.documents import InputError, read_json, write_atomic
 from homerl.envs.core.plugins import plugin_folder_variables
 from homerl.host.processes import children_ignore_interrupt, die_with_process
 from homerl.play.faults import InfraError
-from homerl.play.trajectory import Outcome, rows_to_json_lines
-from homerl.synth.blueprint_synthesis import BlueprintResult, BlueprintSynthesiser
+from homerl.play.trajectory import Outcome, read_rows, rows_to_json_lines
+from homerl.play.words.text_diversity import TextDiversity
+from homerl.synth.blueprint_synthesis import NO_BLUEPRINT, REFUSED, BlueprintResult, BlueprintSynthesiser
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.synthesis_statistics import SynthesisStatistics
 
 OPEN = 32  # most shards that are open beyond those being played
 FAILED = 10  # blueprints in a row, all of their shards, for which servers fail before the work ends
@@ -147,8 +146,8 @@ async def _play_shard(maker: BlueprintSynthesiser, blueprints: range, limiter: B
     return Shard(blueprints, "".join(rows_to_json_lines(row for part in made for row in part.rows)), stats)
 
 
-ROOT = Path(__file__).parents[2]
-HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+ROOT = Path(__file__).parents[2]  # from which workers of a cluster import this code
+HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # hosts that mean this machine
 ANSWER = 10.0  # seconds in which a cluster must answer
 TRIES = 3  # restarts of a worker whose machine fails
 
@@ -291,7 +290,7 @@ def write_shard(folder: Path, shard: Shard) -> None:
 def _serve_models(config: SynthesisConfig, out: Path, servers: ExitStack) -> SynthesisConfig:
     """The recipe with the address of every model; models that it serves run until `servers` closes."""
     from homerl.models.endpoint.vllm_server import serve_endpoint
-    from homerl.worlds.users.user_factory import refuse_missing_key
+    from homerl.worlds.users import refuse_missing_key
 
     found = {}
     for part, settings in config.model_endpoints.items():
@@ -400,3 +399,100 @@ def _lines_path(folder: Path, shard: range) -> Path:
 
 def _stats_path(folder: Path, shard: range) -> Path:
     return folder / f"{shard.start:07d}.stats.json"
+
+
+SUMS = (  # figures of a blueprint (`TreeStats`) that are added up
+    "rollouts", "successes", "first", "recovered", "grounded", "nodes", "merged", "steps_run", "steps_linear", "calls",
+    "calls_linear", "sampled", "tokens", "tokens_linear",
+)  # fmt: skip
+BINS = 10  # of the difficulty, from 0 to 1
+UNFILTERED = ("tasks: ", "candidates: ", "paraphrase: ")  # counts that are not drops of a filter
+
+
+def count_filter_drops(dropped: Mapping[str, int]) -> dict[str, int]:
+    """How many blueprints each filter dropped, of all that was counted on the way."""
+    return {reason: count for reason, count in dropped.items() if not reason.startswith(UNFILTERED)}
+
+
+class SynthesisStatistics:
+    """Sums up shards, then the trajectories."""
+
+    def __init__(self, config: SynthesisConfig = SynthesisConfig()) -> None:
+        self.config = config
+        self.total: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+        self.user_errors: Counter[str] = Counter()
+        self.transport: Counter[str] = Counter()
+        self.difficulty = [0] * BINS
+        self.kept = 0
+        self.said = TextDiversity(random.Random("utterances"))
+        self.done = TextDiversity(random.Random("deeds"))
+
+    def add_shard_stats(self, stats: Mapping[str, Any]) -> None:
+        """Add the statistics of one shard."""
+        for line in stats["blueprints"]:
+            self.outcomes[line["outcome"]] += 1
+            self.total.update({key: line[key] for key in SUMS})
+            self.user_errors.update(line["user_errors"])
+            if line["rollouts"]:
+                self.difficulty[min(BINS - 1, int(BINS * line["difficulty"] + 1e-9))] += 1
+        self.dropped.update(stats["dropped"])
+        self.transport.update(stats.get("transport", {}))
+
+    def read_dataset(self, path: Path) -> None:
+        """Read the dataset row by row, for the diversity of utterances and of code."""
+        for row in read_rows(path):
+            self.kept += 1
+            for message in row["messages"]:
+                if message["role"] == "user":
+                    self.said.add_text(message["content"].lower())
+                for call in message["tool_calls"]:
+                    self.done.add_text(tool_call_text(call))
+
+    def summarise_synthesis(self) -> dict[str, Any]:
+        """All figures. Shares of blueprints exclude those lost to servers, and seeds that gave no blueprint."""
+        total, count = self.total, self.outcomes.total()
+        judged = count - sum(self.outcomes[outcome] for outcome in (Outcome.INFRA_ERROR, REFUSED, NO_BLUEPRINT))
+        sums = {key: total[key] for key in SUMS}
+        return {
+            "strategy": self.config.strategy,
+            "blueprints": count,
+            "outcomes": dict(sorted(self.outcomes.items())),
+            "generation_success": self.outcomes[Outcome.SUCCESS] / max(1, judged),
+            "grounded_share": total["grounded"] / max(1, total["successes"]),
+            "rollout_success": total["successes"] / max(1, total["rollouts"]),
+            **sums,
+            "steps_saved": 1 - total["steps_run"] / max(1, total["steps_linear"]),
+            "tokens_saved": 1 - total["tokens"] / max(1, total["tokens_linear"]) if total["tokens_linear"] else 0.0,
+            "trajectories": self.kept,
+            "trajectories_per_blueprint": total["successes"] / max(1, judged),
+            "tokens_per_blueprint": total["tokens"] / max(1, judged),
+            "tokens_per_trajectory": total["tokens"] / max(1, total["successes"]),
+            "calls_per_trajectory": total["calls"] / max(1, total["successes"]),
+            "difficulty": self.difficulty,
+            "diversity": {"utterances": self.said.diversity_figures(), "deeds": self.done.diversity_figures()},
+            "user_errors": dict(sorted(self.user_errors.items())),
+            "dropped": dict(sorted(self.dropped.items())),
+            "drop_rates": self.drop_rates(count),
+        }
+
+    def drop_rates(self, blueprints: int) -> dict[str, float]:
+        """Dropped drafts as a share of written drafts, by filter and reason; candidates and tasks are counted apart.
+
+        A scripted author does not count what it writes. Its number of written drafts is the dropped ones plus the
+        blueprints.
+        """
+        lost = dict(sorted(count_filter_drops(self.dropped).items()))
+        tasks = self.dropped["tasks: written"] or blueprints + sum(lost.values())
+        candidates = self.dropped["candidates: written"]
+        return {key: count / (candidates if key.startswith("candidate:") else tasks) for key, count in lost.items()}
+
+
+def tool_call_text(call: Mapping[str, Any]) -> str:
+    """A tool call as text: the code if it has an argument `code`, else the tool's name and its arguments."""
+    name, arguments = call["function"]["name"], call["function"]["arguments"]
+    try:
+        return str(json.loads(arguments)["code"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return f"{name} {arguments}"

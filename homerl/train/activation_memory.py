@@ -29,9 +29,13 @@ from transformers.integrations import moe
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from homerl.envs.core.documents import InputError
-from homerl.train.devices.parallel import match_adapter_dtype
-from homerl.train.model_settings import ModelSettings, fuse_liger_kernels, make_lora_config
-from homerl.train.model_sizes import find_packing_obstacle, sizes_from_config
+from homerl.train.model_settings import (
+    ModelSettings,
+    find_packing_obstacle,
+    fuse_liger_kernels,
+    make_lora_config,
+    sizes_from_config,
+)
 from homerl.train.packing.attention import (
     Kernel,
     attend_by_segment,
@@ -39,10 +43,10 @@ from homerl.train.packing.attention import (
     choose_attention_kernel,
     use_packed_attention,
 )
-from homerl.train.packing.micro_batches import TokenBytes
-from homerl.train.packing.packed_rows import TokenSequence, pack_row
-from homerl.train.packing.packed_updates import list_attention_configs
-from homerl.train.workarounds.unsharded_loading import load_unsharded
+from homerl.train.packing.packed_updates import TokenSequence, list_attention_configs, pack_row
+from homerl.train.packing.pass_budget import TokenBytes
+from homerl.train.parallel.parallel_trainer import match_adapter_dtype
+from homerl.train.workarounds import load_unsharded
 
 LONGEST = 2048  # tokens of a row that is counted; what grows with their square weighs little up to here
 NOT_FORWARDED = ("shift_labels", "fused_lm_head")  # of the head, whose tiles are counted for themselves
@@ -184,6 +188,7 @@ class _KeptStorages:
         every, once = dict(self.others), self.others | self.inputs
         for layer in self.layers:
             every |= layer
+        # checkpointing keeps the layers' inputs, so these are no part of what the one layer keeps besides
         largest = max((sum(layer[key] for key in layer.keys() - once) for layer in self.layers), default=0)
         sizes = sum(every.values()), sum(once.values()) + largest, largest
         return TokenBytes(*(-(-size // tokens) for size in sizes))

@@ -1,7 +1,7 @@
 """Estimates the memory of a recipe on each GPU, and the disk of its checkpoints and models, before anything is loaded.
 
 A pass of the trainer takes what weights, gradients, the optimizer and the engine leave, so its budget of tokens
-(`homerl/train/packing/micro_batches.py`) is found here too.
+(`homerl/train/packing/pass_budget.py`) is found here too.
 
 Invariants:
 - No network, and torch only where activations are counted.
@@ -23,14 +23,10 @@ from typing import TYPE_CHECKING
 
 from homerl.host.recipe_files import BaseRecipe
 from homerl.train import TRAININGS
-from homerl.train.engines.contract import MemorySizes, MemoryUse
-from homerl.train.engines.registry import chosen_engine
-from homerl.train.model_settings import AUTO, ModelSettings
-from homerl.train.model_sizes import GB, find_model_config, sizes_from_config
-from homerl.train.optim_settings import OptimSettings
-from homerl.train.packing.micro_batches import MemoryHeadroom, TokenBudget
-from homerl.train.recipe import RLVESections, RLVESettings, SFTSettings, TrainingRecipe
-from homerl.train.recipe_checks import parallel_mode
+from homerl.train.engines.contract import MemorySizes, MemoryUse, chosen_engine
+from homerl.train.model_settings import AUTO, GB, ModelSettings, estimate_decoder_sizes, find_model_config
+from homerl.train.packing.pass_budget import MemoryHeadroom, TokenBudget
+from homerl.train.recipe import OptimSettings, RLVESections, RLVESettings, SFTSettings, TrainingRecipe, parallel_mode
 
 if TYPE_CHECKING:
     from homerl.train.activation_memory import ModelCount
@@ -74,6 +70,7 @@ def count_free_bytes(out: Path) -> int:
     return shutil.disk_usage(there).free + sum(path.stat().st_size for path in own if path.is_file())
 
 
+# 12 bytes a weight, below, are a float32 master and two moments
 OVERHEAD = 3.0  # GB: CUDA context, NCCL, fragmentation
 PROCESS = 1.0  # GB: Python with its libraries, on a CPU
 TIGHT = 0.9
@@ -162,7 +159,7 @@ def estimate_training_memory(
     served = len(recipe.user.serve.gpus) if isinstance(recipe, RLVESections) and recipe.user.serve else 0
     count = gpus or recipe.processes or (1 if alone else max(1, 8 - served))
     settings: SFTSettings | RLVESettings = getattr(recipe, stage)
-    shape, found = sizes_from_config(find_model_config(recipe.model)), count_recipe_model(recipe, longest_sequence(settings))
+    shape, found = estimate_decoder_sizes(recipe.model), count_recipe_model(recipe, longest_sequence(settings))
     whole, trained, width = found.parameters, found.trained, 4 if recipe.model.dtype == "float32" else 2
     parallel = parallel_mode(recipe)
     adam = ADAM[recipe.model.dtype]
@@ -175,9 +172,9 @@ def estimate_training_memory(
         if settings.kl and recipe.model.lora is None:
             always["reference"] = whole * width / (count if sharded else 1) / GB
         if settings.distill and not settings.distill.url:
-            teacher = sizes_from_config(find_model_config(teacher_model_settings(recipe.model, settings.distill.model)))
+            teacher = estimate_decoder_sizes(teacher_model_settings(recipe.model, settings.distill.model))
             always["teacher"] = teacher.parameters * width / (count if sharded else 1) / GB
-        # keys and values of one episode, in all layers
+        # keys and values (2) of one episode, in all layers
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
         use = chosen_engine(settings).memory(settings, MemorySizes(whole * width / GB, cache / GB, memory, sharded))
         always |= use.always
@@ -263,7 +260,7 @@ def _estimate_states(parallel: str, whole: float, trained: float, width: int, co
         parts = {"weights": width * whole, "gradients": width * trained / gradients, "optimizer": 12 * trained / states}
     elif parallel == "zero3":
         parts = {"weights": width * whole / count, "gradients": width * trained / count, "optimizer": 12 * trained / count}
-        parts["a layer gathered"] = 2 * width * whole / 30
+        parts["a layer gathered"] = 2 * width * whole / 30  # two of some 30 layers
     else:  # fsdp2 keeps 32-bit shards and gathers in half precision
         parts = {"weights": 4 * whole / count, "gradients": 4 * trained / count, "optimizer": 8 * trained / count}
         parts["a layer gathered"] = 2 * width * whole / 30

@@ -1,22 +1,31 @@
-"""Which model is trained or played, as a recipe names it. Invariant: nothing here imports torch.
+"""Which model is trained or played, as a recipe names it; its configuration and sizes; and what it gets before training.
 
-What a model gets before it is trained: fused kernels, then an adapter.
+Whether its sequences can share a packed row: they can if their tokens meet in attention alone, and in no kind of it that a
+packed row lacks. A layer with convolutions or a recurrent state mixes neighbouring tokens, so in a packed row it would mix
+dialogues. Such a model is trained with one sequence a row, by its own attention, and shares no prompt. That is exact, and
+slower.
+
+Invariant: no torch and no network, since recipes are checked with it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from homerl.envs.core.documents import read_json
 from homerl.envs.core.model import Model
 from homerl.host.recipe_files import NUMBER_FORMAT
+from homerl.train.model_sources import is_adapter, read_adapter_base, resolve_model_source
 from homerl.train.tiny_model import TinyConfig
 
 if TYPE_CHECKING:
     from peft import LoraConfig
     from transformers import PreTrainedModel
-
 
 AUTO: Literal["auto"] = "auto"
 
@@ -51,12 +60,10 @@ class ModelSettings(Model):
         "auto", "sdpa", "varlen", "flash_attention_2", "flash_attention_3", "kernels-community/vllm-flash-attn3"
     ] = Field(AUTO, description="Attention in training: `auto` takes what is installed.")
     kernels: Literal["auto", "none", "liger"] = Field(
-        AUTO,
-        description="Liger's kernels: `auto` takes them if they are installed and layers are not compiled.",
+        AUTO, description="Liger's kernels: `auto` takes them if they are installed and layers are not compiled."
     )
     compile: bool | Literal["auto"] = Field(
-        AUTO,
-        description="Whether torch.compile fuses the small operations of layers; `auto` does it on CUDA where it can.",
+        AUTO, description="Whether torch.compile fuses the small operations of layers; `auto` does it on CUDA where it can."
     )
     lora: LoraSettings | None = Field(None, description="Low-rank adapters to train; null trains all weights.")
     parameters: float | None = Field(None, description="Billions of parameters, where files and name do not tell.")
@@ -90,4 +97,144 @@ def make_lora_config(settings: ModelSettings) -> LoraConfig | None:
     modules = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
     return LoraConfig(
         r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=modules, task_type="CAUSAL_LM"
+    )
+
+
+PACKED = {"full_attention", "sliding_attention", "attention"}  # layers, by transformers' names
+MIXES = (  # settings of other layers, by how their names begin
+    "mamba_", "ssm_", "conv_", "linear_", "rwkv", "recurrent", "lru_width", "xlstm", "block_types",
+)  # fmt: skip
+# settings of attention that the kernels for packed rows lack: caps of scores, chunks, an index of keys; then their families
+LACKS = ("attn_logit_softcapping", "attention_chunk_size", "index_topk")
+SINKS = ("gpt_oss",)  # what attention falls to when no key is worth it
+
+
+def find_packing_obstacle(config: Mapping[str, Any]) -> str | None:
+    """Why the sequences of a model with this configuration cannot share a row; None if they can."""
+    text = config.get("text_config") or config
+    kinds = {*(text.get("layer_types") or ())} - PACKED
+    if kinds:
+        return f"its layers are not all attention ({', '.join(sorted(kinds))})"
+    if mixing := next((name for name in text if name.startswith(MIXES) and text[name] is not None), None):
+        return f"its layers are not all attention (`{mixing}`)"
+    if lacking := next((name for name in LACKS if text.get(name)), None):
+        return f"packed rows know no `{lacking}`"
+    if text.get("attention_dropout"):
+        return "packed rows know no dropout of attention"
+    return "packed rows know no sinks of attention" if text.get("model_type") in SINKS else None
+
+
+GB = 1e9
+HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TRL's fused head, and bytes of each
+
+
+@dataclass(frozen=True)
+class DecoderSizes:
+    """The sizes of a dense decoder. The names are Qwen3's. `unpackable` says why its sequences share no row, if so."""
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    intermediate: int
+    head_dim: int = 128
+    vocab: int = 151_936
+    tied: bool = False
+    unpackable: str | None = None
+    family: str = "qwen3"
+
+    @property
+    def parameters(self) -> float:
+        """The number of parameters of the model, without its norms."""
+        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        layer = attention + 3 * self.hidden * self.intermediate
+        return self.layers * layer + self.vocab * self.hidden * (1 if self.tied else 2)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration of a model of these sizes, as in its `config.json`."""
+        return {
+            "model_type": self.family,
+            "hidden_size": self.hidden,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "intermediate_size": self.intermediate,
+            "head_dim": self.head_dim,
+            "vocab_size": self.vocab,
+            "tie_word_embeddings": self.tied,
+        }
+
+    def logits_bytes(self) -> int:
+        """Bytes of the fused head's tiles."""
+        tokens, words, each = HEAD
+        return tokens * min(self.vocab, words) * each
+
+
+KNOWN = {
+    "Qwen3-0.6B": DecoderSizes(1024, 28, 16, 8, 3072, tied=True),
+    "Qwen3-1.7B": DecoderSizes(2048, 28, 16, 8, 6144, tied=True),
+    "Qwen3-4B": DecoderSizes(2560, 36, 32, 8, 9728, tied=True),
+    "Qwen3-8B": DecoderSizes(4096, 36, 32, 8, 12288),
+    "Qwen3-14B": DecoderSizes(5120, 40, 40, 8, 17408),
+    "Qwen3-32B": DecoderSizes(5120, 64, 64, 8, 25600),
+    "SmolLM2-135M-Instruct": DecoderSizes(576, 30, 9, 3, 1536, 64, 49_152, tied=True, family="llama"),
+}
+
+
+def estimate_decoder_sizes(model: ModelSettings) -> DecoderSizes:
+    """The sizes of a model."""
+    return sizes_from_config(find_model_config(model))
+
+
+def find_model_config(model: ModelSettings) -> Mapping[str, Any]:
+    """The configuration of a model: from its files, else by its name, else from the hub if it is cached, else that of the
+    known model of similar size.
+    """
+    if model.from_scratch is not None:
+        own = model.from_scratch
+        hidden, inner, vocab = own.hidden_size, own.intermediate_size, own.vocab_size
+        return DecoderSizes(hidden, own.layers, own.heads, own.kv_heads, inner, own.head_dim, vocab, tied=True).config
+    if model.name and (known := _read_known_config(model.name)):
+        return known
+    size = (model.parameters or 8.2) * GB  # parameters; of an unknown model those of Qwen3-8B
+    return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size)).config
+
+
+def _read_known_config(name: str) -> Mapping[str, Any] | None:
+    """The configuration of a folder, a known model, or a hub model whose configuration is cached."""
+    folder = Path(resolve_model_source(name))
+    if is_adapter(folder):
+        return _read_known_config(read_adapter_base(folder))
+    if (folder / "config.json").is_file():
+        config: Mapping[str, Any] = read_json(folder / "config.json").data
+        return config
+    if folder.name in KNOWN:
+        return KNOWN[folder.name].config
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        cached = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:  # the name of no repository, such as that of a folder
+        return None
+    return read_json(cached).data if isinstance(cached, str) else None
+
+
+def sizes_from_config(config: Mapping[str, Any]) -> DecoderSizes:
+    """The sizes in a model's configuration, where null stands for what follows from the other sizes. A model that also sees
+    has those of its decoder in `text_config`.
+    """
+    text = config.get("text_config") or config
+    heads = text["num_attention_heads"]
+    return DecoderSizes(
+        text["hidden_size"],
+        text["num_hidden_layers"],
+        heads,
+        text.get("num_key_value_heads") or heads,
+        text["intermediate_size"],
+        text.get("head_dim") or text["hidden_size"] // heads,
+        text["vocab_size"],
+        config.get("tie_word_embeddings", False),
+        find_packing_obstacle(config),
     )

@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from homerl.envs.core.documents import InputError, read_json
-from homerl.envs.core.hashing import file_sha256
+from homerl.envs.core.documents import InputError, file_sha256, read_json
 from homerl.host import launch_hook
 from homerl.host.recipe_files import find_moved_folder, read_stage_recipe, starting_model
 from homerl.host.terminal import console

@@ -5,30 +5,32 @@ Invariants:
 - No loss, no credit mode and no engine is named here: the keys of such plug-ins come from their own files, and become fields
   of one model. No two plug-ins define the same key differently. Every key has a default, since recipes that choose another
   plug-in leave it out.
+- A recipe that cannot be trained is refused before any work, with its key and what to do instead (`refuse_untrainable`).
 - Nothing here imports torch.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, Field, model_validator
 
-from homerl.envs.core.documents import InputError
+from homerl.envs.core.documents import InputError, read_json
 from homerl.envs.core.model import Model
+from homerl.host.processes import is_main_process
 from homerl.host.recipe_files import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import UserSettings
 from homerl.models.policy.policy_agent import Thoughts
 from homerl.play.episode import EpisodeLimits
 from homerl.rewards.composite import RewardWeights
-from homerl.train.credit.registry import chosen_credit_mode, list_credit_modes
-from homerl.train.engines.registry import chosen_engine, list_engines
-from homerl.train.losses.registry import list_losses
-from homerl.train.model_settings import ModelSettings
-from homerl.train.optim_settings import OptimSettings
+from homerl.train.credit.contract import list_credit_modes
+from homerl.train.engines.contract import Refusal, chosen_engine, list_engines
+from homerl.train.losses.contract import list_losses
+from homerl.train.model_settings import AUTO, ModelSettings
 from homerl.worlds.registry import refuse_behaviours, refuse_user, source_worlds
 from homerl.worlds.sources import AnyBlueprintSource, Mixture, default_recipe
 
@@ -61,6 +63,49 @@ if TYPE_CHECKING:
     LossName: TypeAlias = str
 else:  # those of the plug-ins' files
     EngineName, CreditName, LossName = (Literal[tuple(named())] for named in (list_engines, list_credit_modes, list_losses))
+
+
+Floored = Literal["cosine_with_min_lr", "cosine_warmup_with_min_lr"]
+Schedule = Literal[  # transformers' schedules that need no other settings
+    "linear", "cosine", "cosine_with_restarts", "constant", "constant_with_warmup", "inverse_sqrt", Floored
+]
+
+
+class OptimSettings(Model):
+    """What both trainers share. Names are Hugging Face's."""
+
+    learning_rate: float = Field(gt=0, description="Peak learning rate of AdamW.")
+    lr_scheduler: Schedule = Field("cosine", description="Schedule, as transformers names it.")
+    min_lr: float | None = Field(None, ge=0, description="Last learning rate of `cosine_with_min_lr`.")
+    warmup: float = Field(0.01, ge=0, lt=1, description="Share (0 to 1) of updates in which the learning rate rises.")
+    tokens_per_step: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        AUTO, description="Most tokens of a pass; `auto` takes what the memory allows."
+    )
+    weight_decay: float = Field(0.0, ge=0, description="Weight decay of the optimizer.")
+    max_grad_norm: float = Field(1.0, ge=0, description="Norm above which gradients are clipped.")
+    adam_beta2: float = Field(0.999, ge=0, lt=1, description="AdamW's second beta (0 to 1).")
+    gradient_checkpointing: bool | Literal["auto"] = Field(
+        AUTO,
+        description="Whether activations are computed again in the backward pass; `auto` does it where a pass"
+        " would not fit otherwise.",
+    )
+    save_steps: int | None = Field(100, ge=1, description="Updates between checkpoints; null writes none.")
+    keep_checkpoints: int = Field(2, ge=1, description="Newest checkpoints that are kept.")
+    seconds: float | None = Field(
+        None, gt=0, description="Seconds after which training stops with the model of then; null is never."
+    )
+    log_steps: int = Field(10, ge=1, description="Updates between lines of metrics.")
+
+    @model_validator(mode="after")
+    def _floor_has_its_schedule(self) -> OptimSettings:
+        floored = self.lr_scheduler in get_args(Floored)
+        if floored and self.min_lr is None:
+            raise ValueError(f"`lr_scheduler: {self.lr_scheduler}` ends at `min_lr`: give both")
+        if not floored and self.min_lr is not None:
+            raise ValueError("`min_lr` is of `lr_scheduler: cosine_with_min_lr`: give both, or leave `min_lr` null")
+        if self.min_lr is not None and self.min_lr > self.learning_rate:
+            raise ValueError(f"`min_lr` {self.min_lr:g} is above `learning_rate` {self.learning_rate:g}: lower it")
+        return self
 
 
 class SFTSettings(OptimSettings):
@@ -105,7 +150,7 @@ class EngineSettings(*combine_plugin_keys(list_engines().values(), EngineKeys), 
     """What samples the policy (`kind`), and the keys of all engines."""
 
     @model_validator(mode="after")
-    def _checked(self) -> EngineSettings:
+    def _satisfy_engines(self) -> EngineSettings:
         for what in (what for engine in list_engines().values() for what in engine.check(self)):
             raise ValueError(what)
         return self
@@ -120,10 +165,7 @@ class PrefixSettings(Model):
         description="Synthesis of the same blueprints, in whose search trees groups begin; null takes "
         "dialogues of the expert.",
     )
-    at: Literal["any", "last"] = Field(
-        "any",
-        description="Where they begin: at `any` step between, or at the `last` turn.",
-    )
+    at: Literal["any", "last"] = Field("any", description="Where they begin: at `any` step between, or at the `last` turn.")
     fade: bool = Field(True, description="Whether the share falls to 0 by the end.")
 
 
@@ -136,16 +178,12 @@ class DistillSettings(Model):
         pattern=r"^https?://[^?#@]*[^/?#@]$",
         description="Server of the teacher, as http://host:8000/v1, which echoes prompts with log-probabilities.",
     )
-    weight: float = Field(
-        1.0,
-        gt=0,
-        description="Advantage for each nat by which the teacher finds a token likelier.",
-    )
+    weight: float = Field(1.0, gt=0, description="Advantage for each nat by which the teacher finds a token likelier.")
     bound: float | None = Field(None, gt=0, description="Most nats that count of a difference; null cuts none.")
     reward: float = Field(1.0, ge=0, description="Weight of the rewards' advantage.")
 
     @model_validator(mode="after")
-    def _named(self) -> DistillSettings:
+    def _require_model_name(self) -> DistillSettings:
         if self.model is None:
             raise ValueError("`model` is missing: give a hub id or folder, or with `url` the name of the model there")
         return self
@@ -160,8 +198,7 @@ class CurriculumSettings(Model):
         "never solved come seldom, `none` is at random.",
     )
     synthesis: str | None = Field(
-        None,
-        description="Synthesis of the same blueprints, whose success rates measure `difficulty`.",
+        None, description="Synthesis of the same blueprints, whose success rates measure `difficulty`."
     )
     refill: int = Field(0, ge=0, description="Most times that a group of zero variance is replaced.")
     temperature: float | None = Field(
@@ -173,7 +210,7 @@ class CurriculumSettings(Model):
     prefix: PrefixSettings | None = Field(None, description="Groups that begin within a dialogue; null is none.")
 
     @model_validator(mode="after")
-    def _known(self) -> CurriculumSettings:
+    def _require_synthesis(self) -> CurriculumSettings:
         if (self.by == "difficulty") != (self.synthesis is not None):
             raise ValueError("`synthesis` goes with `by: difficulty`, and the other way round")
         return self
@@ -207,31 +244,22 @@ class LossSettings(Model):
     entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
     loss: LossName = Field("dapo", description="What an update on rollouts minimises.")
     head: Literal["model", "float32"] = Field(
-        "model",
-        description="Number format of logits: `float32`, or that of the `model`.",
+        "model", description="Number format of logits: `float32`, or that of the `model`."
     )
     temperature: float = Field(1.0, gt=0, description="Sampling temperature of rollouts.")
     max_tokens: int = Field(1024, ge=1, description="Most tokens of a message.")
     truncated: Literal["counted", "masked"] = Field(
-        "counted",
-        description="Whether cut messages are trained on (`counted`) or have no loss (`masked`).",
+        "counted", description="Whether cut messages are trained on (`counted`) or have no loss (`masked`)."
     )
     max_episode_tokens: int = Field(
-        16384,
-        ge=1,
-        description="Most tokens of an episode before a step; at the limit the agent has failed.",
+        16384, ge=1, description="Most tokens of an episode before a step; at the limit the agent has failed."
     )
     thoughts: Thoughts = Field(
-        "kept",
-        description="Thoughts: `kept` are trained on, `masked` have no loss, `refused` make a message malformed.",
+        "kept", description="Thoughts: `kept` are trained on, `masked` have no loss, `refused` make a message malformed."
     )
     engine: EngineSettings = Field(EngineSettings(), description="What samples the policy.")
     async_rollouts: int = Field(0, ge=0, description="Updates that rollouts may be ahead; 0 is exactly on-policy.")
-    ratio_cap: float = Field(
-        2.0,
-        ge=1,
-        description="Importance ratio of trainer to sampler to which larger ones are cut.",
-    )
+    ratio_cap: float = Field(2.0, ge=1, description="Importance ratio of trainer to sampler to which larger ones are cut.")
     ratio_floor: float = Field(
         0.0,
         ge=0,
@@ -257,14 +285,14 @@ class RLVESettings(LossSettings, *PLUGIN_KEYS, RolloutSettings):  # type: ignore
         return chosen_engine(self).exact and self.async_rollouts == 0
 
     @model_validator(mode="after")
-    def _fits(self) -> RLVESettings:
+    def _refuse_conflicts(self) -> RLVESettings:
         if self.async_rollouts and chosen_engine(self).shares_gpu:
             raise ValueError(f"engine {self.engine.kind} shares the trainer's GPU, so `async_rollouts` is 0 with it")
         if self.async_rollouts and self.iterations > 1:
             raise ValueError("`async_rollouts` counts updates of one iteration each")
         if self.distill and self.distill.url and self.temperature != 1:
             raise ValueError("a server judges at temperature 1: set `temperature` to 1, or name the teacher's folder")
-        for what in (*list_losses()[self.loss].refuse(self), *chosen_credit_mode(self).refuse(self, self.group)):
+        for what in (*list_losses()[self.loss].refuse(self), *list_credit_modes()[self.credit].refuse(self, self.group)):
             raise ValueError(what)
         return self
 
@@ -272,10 +300,7 @@ class RLVESettings(LossSettings, *PLUGIN_KEYS, RolloutSettings):  # type: ignore
 class BlueprintSource(Model):
     """Blueprints: `count` of them from `first_seed` on."""
 
-    recipe: AnyBlueprintSource = Field(
-        default_factory=default_recipe,
-        description="The recipe of the blueprints.",
-    )
+    recipe: AnyBlueprintSource = Field(default_factory=default_recipe, description="The recipe of the blueprints.")
     count: int = Field(10000, ge=1, description="Blueprints; after the last comes the first again.")
     first_seed: int = Field(1_000_000, description="Seed of the first blueprint; the others follow it.")
 
@@ -302,10 +327,7 @@ class EvaluationSettings(Model):
     every: int | None = Field(None, ge=1, description="Updates between evaluations; null is never.")
     count: int = Field(100, ge=1, description="Number of held-out blueprints that are played.")
     first_seed: int = Field(900_000, description="Seed of the first blueprint; the others follow it.")
-    recipe: AnyBlueprintSource | None = Field(
-        None,
-        description="The recipe of the blueprints; null is that of training.",
-    )
+    recipe: AnyBlueprintSource | None = Field(None, description="The recipe of the blueprints; null is that of training.")
 
 
 class SFTRecipe(BaseRecipe):
@@ -355,3 +377,64 @@ class RLVERecipe(RLVESections):
 
 
 TrainingRecipe = SFTRecipe | RLVESections  # what trains: a flywheel has the sections of RLVE, and `sft` beside them
+
+
+def world_size() -> int:
+    """The number of processes that train together, as the launcher says."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def parallel_mode(recipe: BaseRecipe) -> str:
+    """The recipe's `parallel`, or the mode of an accelerate configuration given on the command line, which takes
+    precedence.
+    """
+    if os.environ.get("ACCELERATE_USE_FSDP") == "true":
+        return "fsdp2"
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") != "true":
+        return recipe.parallel
+    file = os.environ.get("ACCELERATE_DEEPSPEED_CONFIG_FILE", "none")
+    if file == "none":
+        return f"zero{int(os.environ.get('ACCELERATE_DEEPSPEED_ZERO_STAGE', '2'))}"
+    return f"zero{int(read_json(file).data.get('zero_optimization', {}).get('stage', 0))}"  # DeepSpeed's own configuration
+
+
+def has_sharded_weights(recipe: BaseRecipe) -> bool:
+    """Whether the policy's weights will be sharded. ZeRO-3 shards even with one process."""
+    how = parallel_mode(recipe)
+    return how == "zero3" or (how == "fsdp2" and world_size() > 1)
+
+
+def starts_without_weights(recipe: BaseRecipe) -> bool:
+    """Whether this process gets its shards of the weights from the first one, which alone reads them."""
+    return has_sharded_weights(recipe) and not is_main_process()
+
+
+def refuse_untrainable(recipe: BaseRecipe) -> None:
+    """Raise `InputError` for the first combination in the recipe that cannot be trained."""
+    for what, where, remedy in _find_refusals(recipe):
+        raise InputError(what, where=where, remedy=remedy)
+
+
+def _find_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
+    model: ModelSettings | None = getattr(recipe, "model", None)
+    how = parallel_mode(recipe)
+    if model and model.dtype == "float16" and isinstance(recipe, TrainingRecipe):
+        remedy = "use bfloat16, or float32 on a GPU without it"  # float16 would need float32 masters and loss scaling
+        yield "models are trained in bfloat16 or float32, and this one is to be float16", "model.dtype", remedy
+    if model and model.attention not in (AUTO, "sdpa") and (recipe.cpu or model.dtype == "float32"):
+        what = f"{model.attention} needs a GPU and a 16-bit number format"
+        yield what, "model.attention", "use `auto`, or `sdpa`"
+    if model and model.compile is True and how not in ("none", "ddp"):
+        what = f"{how} hooks into the parts of a layer, so that it cannot be compiled whole"
+        yield what, "model.compile", "use `auto`, or `parallel: ddp`"
+    settings: SFTSettings | None = getattr(recipe, "sft", None)
+    if settings and settings.muon and how.startswith("zero"):
+        yield f"Muon needs matrices, and {how} flattens them", "sft.muon", "leave it out, or use `parallel: fsdp2` or `ddp`"
+    yield from _find_rlve_refusals(recipe)
+
+
+def _find_rlve_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
+    if isinstance(recipe, RLVERecipe) and recipe.model.name is None:
+        yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
+    if isinstance(recipe, RLVESections):
+        yield from chosen_engine(recipe.rlve).refuse(recipe, parallel_mode(recipe))

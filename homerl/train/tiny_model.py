@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from homerl.envs.core.model import Model
-from homerl.play.chat_messages import IM_END, IM_START, build_chat_template
+from homerl.models.policy.chat_template import IM_END, IM_START, build_chat_template
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
@@ -32,12 +32,7 @@ class TinyConfig(Model):
     layers: int = Field(4, ge=1, description="Transformer layers.")
     heads: int = Field(4, ge=1, description="Attention heads of a layer.")
     kv_heads: int = Field(4, ge=1, description="Key and value heads of a layer; it divides `heads`.")
-    head_dim: int = Field(
-        32,
-        ge=2,
-        multiple_of=2,
-        description="Width of a head, even; narrow heads cannot attend sharply.",
-    )
+    head_dim: int = Field(32, ge=2, multiple_of=2, description="Width of a head, even; narrow heads cannot attend sharply.")
     intermediate_size: int = Field(384, ge=1, description="Width of the feed-forward layers.")
     vocab_size: int = Field(4096, description="Most tokens of the vocabulary.")
     max_positions: int = Field(2048, ge=1, description="Longest sequence, in tokens.")
@@ -115,7 +110,7 @@ def collect_row_tools(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
 
 def make_row_tokenizer(rows: Sequence[dict[str, Any]], config: TinyConfig) -> PreTrainedTokenizerFast:
     """The tokenizer that is made from dialogue rows and their tools."""
-    return make_tokenizer(_texts(rows), collect_row_tools(rows), config)
+    return make_tokenizer(_list_texts(rows), collect_row_tools(rows), config)
 
 
 def make_random_model(config: TinyConfig, vocab_size: int, seed: int) -> Qwen3ForCausalLM:
@@ -148,7 +143,7 @@ def make_tiny_model(
     """Make an untrained model and its tokenizer from dialogue rows, and write both to `out`."""
     from transformers import GenerationConfig
 
-    tokenizer = make_tokenizer(_texts(rows), tools, config)
+    tokenizer = make_tokenizer(_list_texts(rows), tools, config)
     model = make_random_model(config, len(tokenizer), seed)
     model.generation_config = GenerationConfig(
         do_sample=True, temperature=1.0, top_p=1.0, top_k=0, eos_token_id=model.config.eos_token_id, pad_token_id=0
@@ -158,7 +153,7 @@ def make_tiny_model(
     return out
 
 
-def _texts(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+def _list_texts(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """The text of each message, and the arguments of each of its calls if it has none."""
     for row in rows:
         for message in row["messages"]:

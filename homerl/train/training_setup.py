@@ -19,11 +19,9 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from homerl.envs.core.documents import InputError
-from homerl.host.recipe_files import BaseRecipe, set_monitoring_variables
+from homerl.host.recipe_files import set_monitoring_variables
 from homerl.host.terminal import say
 from homerl.models.policy.chat_template import choose_chat_template
-from homerl.train.devices.parallel import ParallelTrainer, collective_timeout, parallel_arguments
-from homerl.train.devices.sharding import make_empty_model
 from homerl.train.memory_estimate import (
     estimate_training_memory,
     is_compiler_installed,
@@ -31,14 +29,15 @@ from homerl.train.memory_estimate import (
     uses_compiled_layers,
     uses_liger_kernels,
 )
-from homerl.train.model_settings import ModelSettings, fuse_liger_kernels
-from homerl.train.model_sizes import GB, find_packing_obstacle
+from homerl.train.model_settings import GB, ModelSettings, find_packing_obstacle, fuse_liger_kernels
 from homerl.train.model_sources import find_adapter_base, is_adapter, load_model_tokenizer, resolve_model_source
-from homerl.train.optim_settings import OptimSettings
 from homerl.train.packing.compiled_layers import CompiledLayers
-from homerl.train.packing.micro_batches import TokenBudget
-from homerl.train.packing.packed_updates import MemoryProfiler, PackedUpdates
-from homerl.train.recipe import SFTRecipe, TrainingRecipe
+from homerl.train.packing.packed_updates import PackedUpdates
+from homerl.train.packing.pass_budget import MemoryProfiler, TokenBudget
+from homerl.train.parallel.parallel_trainer import ParallelTrainer, collective_timeout, parallel_arguments
+from homerl.train.parallel.sharding import make_empty_model
+from homerl.train.recipe import OptimSettings, SFTRecipe, TrainingRecipe, starts_without_weights
+from homerl.train.watch.metrics_log import ProgressCallback, TimeLimit, metric_reporters
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -84,11 +83,6 @@ def shared_training_arguments(recipe: TrainingRecipe, settings: OptimSettings) -
         | floor
         | parallel_arguments(recipe)
     )
-
-
-def metric_reporters(recipe: BaseRecipe) -> list[str]:
-    """The names of the services that get metrics besides `metrics.jsonl`."""
-    return [name for name in recipe.report_to if name != "wandb" or recipe.wandb.mode != "disabled"]
 
 
 def make_scratch_model(recipe: SFTRecipe, rows: Dataset) -> str:
@@ -143,14 +137,16 @@ def load_policy(settings: ModelSettings, source: str, empty: bool = False) -> Pr
     return model
 
 
-def add_liger_kernels(model: PreTrainedModel, recipe: TrainingRecipe) -> PreTrainedModel:
-    """The model with Liger's kernels for norms, positions and activations, if the recipe and this machine have them.
+def load_trainable_model(recipe: TrainingRecipe, source: str) -> PreTrainedModel:
+    """The model as training begins with it: without weights where the first process will send this one its shards.
 
-    Raises `InputError` if the recipe asks for them and they are not installed.
+    It has Liger's kernels for norms, positions and activations, if the recipe and this machine have them. Raises
+    `InputError` if the recipe asks for them and they are not installed.
     """
     if recipe.model.kernels == "liger" and not is_liger_installed():
         remedy = "pip install 'homerl[kernels]', or leave it at `auto`"
         raise InputError("Liger's kernels are not installed", "model.kernels", remedy)
+    model = load_policy(recipe.model, source, starts_without_weights(recipe))
     if uses_liger_kernels(recipe) and torch.cuda.is_available():
         fuse_liger_kernels(model)
     return model
@@ -223,8 +219,6 @@ def train_and_save_model(
     are a multiple of `iterations`.
     """
     from transformers.trainer_callback import PrinterCallback
-
-    from homerl.train.watch.metrics_log import ProgressCallback, TimeLimit
 
     trainer.remove_callback(PrinterCallback)
     progress = ProgressCallback(out)

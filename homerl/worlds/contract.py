@@ -23,17 +23,18 @@ from pydantic import AfterValidator, Field
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import LateShare, Model
-from homerl.models.endpoint.clip_images import Clips
+from homerl.models.endpoint.endpoint_settings import Behaviours
+from homerl.models.endpoint.llm_agent import Clips
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.false_claims import count_false_claims
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
+from homerl.play.spoken_words import count_false_claims
 from homerl.play.trajectory import Trajectory
-from homerl.play.user_behaviours import Behaviours
-from homerl.play.words.splits import Split
+from homerl.play.words.grammar import Split
 
 if TYPE_CHECKING:
-    from homerl.worlds.home_visits import Visits
+    from rich.console import RenderableType
+
     from homerl.worlds.paraphraser import Paraphraser
 
 
@@ -402,6 +403,71 @@ class FirstAgent:
     name: str
     world: str
     before: Callable[[Callable[[], Agent], FirstAgentTally], Callable[[], Agent]]
+
+
+@dataclass(frozen=True)
+class HomeChange:
+    """What became other in a home, in people's words. `owner` is the id under which the drawing shows the `thing`.
+
+    `what` is empty for what a thing mainly is, such as on or off.
+    """
+
+    owner: str
+    thing: str
+    what: str
+    before: str
+    after: str
+
+    @property
+    def describe_change(self) -> str:
+        """The change without the thing: `brightness 20 % → 80 %`."""
+        return f"{self.what} {self.before} → {self.after}".strip()
+
+
+@dataclass(frozen=True)
+class DrawingStyle:
+    """What drawings of a world share in a page: its CSS, and the HTML of symbols that they refer to."""
+
+    css: str
+    symbols: str
+
+
+class Visits(ABC):
+    """How a person visits the homes of a world, to talk with an agent there (`homerl chat`).
+
+    Situations are those of this world. A visit is played from a blueprint without intents, so that it is stored and replayed
+    like any episode. Nothing here changes a home. A drawing escapes all text and needs no network.
+    """
+
+    @abstractmethod
+    def blueprint(self, recipe: Mapping[str, Any], home: Path | None, seed: int) -> Any:
+        """The blueprint of a visit: without intents, in the home of a file, or in the home that the seed makes.
+
+        `recipe` is a recipe of blueprints or one of these, as plain data; it may be empty. Raises `InputError` if the file
+        or the recipe cannot be used.
+        """
+
+    @property
+    @abstractmethod
+    def agents(self) -> Mapping[str, Callable[[], Agent]]:
+        """The agents that need no model and understand a person, by name."""
+
+    @abstractmethod
+    def listed(self, situation: Any) -> RenderableType:
+        """The home for the terminal."""
+
+    @abstractmethod
+    def drawn(self, situation: Any) -> str:
+        """The home as HTML. What belongs to the thing with the id X has the attribute `data-did="X"`."""
+
+    @property
+    @abstractmethod
+    def look(self) -> DrawingStyle:
+        """What all drawings share."""
+
+    @abstractmethod
+    def changes(self, before: Any, after: Any) -> Iterator[HomeChange]:
+        """What differs between two situations of one home."""
 
 
 class WorldAdapter(ABC):

@@ -20,7 +20,7 @@ from pydantic import ConfigDict
 
 from homerl.envs.core.model import Model
 from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer
-from homerl.play.words.splits import split_of
+from homerl.play.words.grammar import split_of
 from homerl.play.words.user_manner import load_manner
 
 LONGEST = 400  # characters of a query

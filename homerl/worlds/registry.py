@@ -15,10 +15,10 @@ from typing import Any
 import homerl.envs
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.plugins import discover, find_submodules
+from homerl.models.endpoint.endpoint_settings import AT_ONCE, Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.situation import Situation
-from homerl.play.user_behaviours import AT_ONCE, Behaviours
-from homerl.play.words.splits import Split
+from homerl.play.words.grammar import Split
 from homerl.worlds.contract import FirstAgent, Suite, WorldAdapter
 
 

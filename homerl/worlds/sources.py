@@ -17,7 +17,7 @@ from pydantic import Discriminator, Field, Tag
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import READS, Model
 from homerl.play.trajectory import read_rows
-from homerl.play.words.splits import Split
+from homerl.play.words.grammar import Split
 from homerl.worlds.registry import default_world, known_worlds, read_blueprint
 
 

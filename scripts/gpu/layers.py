@@ -42,9 +42,8 @@ def _updates(machine: Machine, model: Any, compiled: Any, count: int) -> dict[st
     import torch
     from accelerate import Accelerator
 
-    from homerl.train.packing.micro_batches import TokenBudget
-    from homerl.train.packing.packed_rows import TokenSequence
-    from homerl.train.packing.packed_updates import PackedUpdates
+    from homerl.train.packing.packed_updates import PackedUpdates, TokenSequence
+    from homerl.train.packing.pass_budget import TokenBudget
 
     state = Accelerator(cpu=machine.tiny, mixed_precision=machine.pick("bf16", "no"))
     budget = TokenBudget(2 * TOKENS, 2 * TOKENS)

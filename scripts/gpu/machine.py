@@ -80,7 +80,7 @@ class Machine:
 
     def shape(self, name: str) -> Any:
         """The sizes of a model, by the name of the model that has them."""
-        from homerl.train.model_sizes import KNOWN, DecoderSizes
+        from homerl.train.model_settings import KNOWN, DecoderSizes
 
         return self.pick(KNOWN[name], DecoderSizes(64, 2, 2, 2, 128, 32, vocab=12_000, tied=KNOWN[name].tied))
 

@@ -52,7 +52,7 @@ def ours(machine: Machine) -> dict[str, Any]:
     """homerl's trainer, with the scripted user: a whole update, and its training alone."""
     from gpu.watch import as_figures, watching
     from homerl.train.update.rlve import RLVETrainer, train_rlve
-    from homerl.train.watch.watchdog import SHARES
+    from homerl.train.watch.phase_deadlines import SHARES
 
     asked, play = asked_for(machine), RLVETrainer.play_rollouts
 

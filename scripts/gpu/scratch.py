@@ -144,8 +144,7 @@ def learned(out: Path, suite: str) -> dict[str, Any]:
     """The figures in the folder of a flywheel so far: scores, differences, numbers of updates, trajectories, parameters."""
     from homerl.bench.scores import paired_difference
     from homerl.play.trajectory import read_rows
-    from homerl.train.model_settings import ModelSettings
-    from homerl.train.model_sizes import estimate_decoder_sizes
+    from homerl.train.model_settings import ModelSettings, estimate_decoder_sizes
 
     figures: dict[str, Any] = {"suite": suite}
     results = {name: out / name / "bench" / suite for name in ("untrained", "sft", "rlve", TRAJECTORY)}

@@ -1,4 +1,4 @@
-"""Models with random weights in the shapes of `homerl/train/model_sizes.py`, so nothing is downloaded.
+"""Models with random weights in the shapes of `homerl/train/model_settings.py`, so nothing is downloaded.
 
 They serve only to measure speed and memory.
 """

@@ -1,4 +1,8 @@
-"""Records of the Assist API: its tools and prompt, and what they answer."""
+"""The Assist API of a Home Assistant, by MCP: records of its tools, its prompt and what they answer, and a dump of it.
+
+The dump is what homerl's toolset `assist` plays: `envs/homeenv/sim/assist/dumps/VERSION.json`. It keeps the prompt twice,
+without and with the area of a device that a person speaks to.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,37 @@ from typing import Any
 import httpx
 import yaml
 
-from ha.mcp import Mcp
-from ha.states import changes, settled, states
+from ha.services import changes, settled, states
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient, HomeAssistantError
 
 CLOCK, NOW = "llm__GetDateTime", {"date": "2026-01-01", "time": "00:00:00", "weekday": "Thursday"}
 NOBODY = {"name": "", "version": ""}
 SCRIPT = yaml.safe_load((Path(__file__).parent / "assist.yaml").read_text("utf-8"))
+DUMPS = Path(__file__).parents[2] / "envs/homeenv/sim/assist/dumps"
+DEVICE = "io.home-assistant/device_id"  # under `_meta`: the device that the person speaks to
+API = "Device control"
+
+
+class Mcp:
+    """The Assist API of a Home Assistant, by MCP over HTTP."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """The result of a method, or {"error": ...}."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        answer = (await self._http.post("/api/mcp/assist", json=body, headers={"Accept": "application/json"})).json()
+        result: dict[str, Any] = answer.get("result", {"error": answer.get("error")})
+        return result
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """A tool call, whether it failed, and its text."""
+        result = await self.ask("tools/call", name=tool, arguments=arguments)
+        if "error" in result:
+            return {"tool": tool, "arguments": arguments, "error": result["error"]}
+        text = "".join(part["text"] for part in result["content"])
+        return {"tool": tool, "arguments": arguments, "failed": result["isError"], "text": text}
 
 
 async def tools(http: httpx.AsyncClient) -> dict[str, Any]:
@@ -51,3 +79,25 @@ async def _said(client: HomeAssistantClient, sentence: str) -> dict[str, Any]:
         return await client.process_conversation(sentence, language="en")
     except HomeAssistantError as error:
         return {"error": error.said}
+
+
+async def dump(http: httpx.AsyncClient, client: HomeAssistantClient) -> Path:
+    """Write the dump of this version, and return its path."""
+    mcp = Mcp(http)
+    version = (await http.get("/api/config")).json()["version"]
+    placed = next(device["id"] for device in await client.call_command("config/device_registry/list") if device["area_id"])
+    tools = (await mcp.ask("tools/list"))["tools"]
+    kept = {
+        "version": version,
+        "tools": [{key: tool[key] for key in ("name", "description", "inputSchema", "annotations")} for tool in tools],
+        "prompt": _text(await mcp.ask("prompts/get", name=API)),
+        "prompt_in_area": _text(await mcp.ask("prompts/get", name=API, _meta={DEVICE: placed})),
+    }
+    DUMPS.mkdir(parents=True, exist_ok=True)
+    path = DUMPS / f"{version}.json"
+    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return path
+
+
+def _text(prompt: dict[str, Any]) -> str:
+    return "".join(message["content"]["text"] for message in prompt["messages"])

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.entity_capabilities import shipped_service_forms, supported_services
 from homerl.envs.assistant.listing.home_listing import (
     AREAS,
     AUTOMATIONS,
@@ -32,7 +33,6 @@ from homerl.envs.assistant.listing.home_listing import (
     STATES,
     Listing,
 )
-from homerl.envs.assistant.listing.service_forms import shipped_service_forms, supported_services
 
 NAMED = re.compile(r"(?<![\w.])([a-z_]+\.[a-z0-9_]+)(?![\w.(])")
 BARE = re.compile(r"[0-9a-f]{32}")  # an id of the registry

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from pydantic import SecretStr
 
-from ha.household import CLIENT, HIDDEN, first_owner, set_up
+from ha.household import HIDDEN, keep_token, move_in
 from ha.normal import Normal
 from ha.record import write
 from ha.services import services
@@ -39,21 +38,13 @@ ARRIVED = 4  # seconds after which each of them is where it was sent
 
 async def furnish(url: str, token_file: Path) -> None:
     """Make the owner, write a long-lived token, and expose what is of use to a speaker."""
-    code = first_owner(url)
-    with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
-        form = {"grant_type": "authorization_code", "code": code, "client_id": CLIENT}
-        token = http.post("/auth/token", data=form).raise_for_status().json()["access_token"]
-        http.headers["Authorization"] = f"Bearer {token}"
-        set_up(http, "shopping_list", [{}])
-    async with connect_client(url, SecretStr(token)) as client:
-        lasting = await client.call_command("auth/long_lived_access_token", client_name="homerl", lifespan=365)
+    async with connect_client(url, move_in(url, {"shopping_list": [{}]})) as client:
         names = sorted(row["entity_id"] for row in await client.read_states())
         shown = [name for name in names if not name.startswith(HIDDEN)]
         await client.call_command(
             "homeassistant/expose_entity", assistants=["conversation"], entity_ids=shown, should_expose=True
         )
-    token_file.touch(mode=0o600)
-    token_file.write_text(lasting)
+        await keep_token(client, token_file)
 
 
 async def record(url: str) -> None:

@@ -43,14 +43,18 @@ INTEGRATIONS: dict[str, list[dict[str, Any]]] = {  # each with the answers to it
 
 def main(url: str, token_file: Path) -> None:
     """Wait until Home Assistant is up, then furnish it."""
-    code = first_owner(url)
+    asyncio.run(_furnish(url, move_in(url, INTEGRATIONS), token_file))
+
+
+def move_in(url: str, integrations: dict[str, list[dict[str, Any]]]) -> SecretStr:
+    """Make the owner and add integrations, each with the answers to its questions; the owner's token."""
+    form = {"grant_type": "authorization_code", "code": first_owner(url), "client_id": CLIENT}
     with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
-        form = {"grant_type": "authorization_code", "code": code, "client_id": CLIENT}
         token = http.post("/auth/token", data=form).raise_for_status().json()["access_token"]
         http.headers["Authorization"] = f"Bearer {token}"
-        for integration, answers in INTEGRATIONS.items():
+        for integration, answers in integrations.items():
             set_up(http, integration, answers)
-    asyncio.run(_furnish(url, SecretStr(token), token_file))
+    return SecretStr(token)
 
 
 def first_owner(url: str, patience: float = 180) -> str:
@@ -80,13 +84,18 @@ def set_up(http: httpx.Client, integration: str, answers: list[dict[str, Any]]) 
 
 async def _furnish(url: str, token: SecretStr, token_file: Path) -> None:
     async with connect_client(url, token) as client:
-        lasting = await client.call_command("auth/long_lived_access_token", client_name="homerl", lifespan=365)
         areas = await _make_areas(client)
         await _place(client, areas)
         await _expose(client)
         await _name(client, areas)
-    token_file.touch(mode=0o600)
-    token_file.write_text(lasting)
+        await keep_token(client, token_file)
+
+
+async def keep_token(client: HomeAssistantClient, file: Path) -> None:
+    """Write a long-lived token into a file, for its owner alone to read."""
+    token = await client.call_command("auth/long_lived_access_token", client_name="homerl", lifespan=365)
+    file.touch(mode=0o600)
+    file.write_text(token)
 
 
 async def _make_areas(client: HomeAssistantClient) -> dict[str, str]:

@@ -26,8 +26,7 @@ from typing import Any
 
 import httpx
 
-from ha.assist import assist, tools
-from ha.dump import dump
+from ha.assist import assist, dump, tools
 from ha.normal import Normal
 from ha.services import services
 from homerl.envs.assistant.listing.homeassistant_client import connect_client, read_token

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import yaml
 from pydantic import SecretStr
 
 from ha.normal import RANDOM
-from ha.states import MOVING, PATIENCE, PAUSE, QUIET, SLOW, changes, settled, states
+from homerl.envs.assistant.listing.home_listing import entity_domain
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient, HomeAssistantError, connect_client
 
 Calls = list[tuple[str, dict[str, Any]]]  # services with their data
@@ -35,6 +35,13 @@ STRAY = [
     ("light.bed_light", "light.glow", {}),
     ("light.bed_light", "lamp.turn_on", {}),
 ]
+MOVING = {"arming", "closing", "locking", "opening", "pending", "returning", "unlocking"}
+SLOW = ("alarm_control_panel.", "cover.", "lawn_mower.", "lock.", "vacuum.", "valve.")
+RESTLESS = (*RANDOM, "conversation.", "sun.")  # change by themselves
+PATIENCE, PAUSE, QUIET = 45.0, 0.5, 4  # seconds; seconds between looks; looks without a change (covers move each second)
+
+States = dict[str, dict[str, Any]]
+T = TypeVar("T")
 
 
 async def services(
@@ -43,20 +50,16 @@ async def services(
     """Every call with its outcome, by entity. `apart`: one entity after the other, where they drive each other."""
     named = [state for state in await client.read_states() if not state["entity_id"].startswith(RANDOM)]
     plan = {state["entity_id"]: await _plan(client, state) for state in sorted(named, key=lambda state: state["entity_id"])}
-    narrow = [_calls(url, token, http, entity, calls) for entity, calls in plan.items() if _domain(entity) not in WIDE]
+    narrow = [_calls(url, token, http, entity, calls) for entity, calls in plan.items() if entity_domain(entity) not in WIDE]
     by_entity = [await one for one in narrow] if apart else await asyncio.gather(*narrow)
     done = [call for calls in by_entity for call in calls]
-    wide = [(entity, *call) for entity, calls in plan.items() if _domain(entity) in WIDE for call in calls]
+    wide = [(entity, *call) for entity, calls in plan.items() if entity_domain(entity) in WIDE for call in calls]
     return done + [await _wide_call(client, *call) for call in [*wide, *STRAY]]
-
-
-def _domain(entity: str) -> str:
-    return entity.partition(".")[0]
 
 
 async def _plan(client: HomeAssistantClient, state: Mapping[str, Any]) -> Calls:
     """The calls of an entity: those of its domain, those that nobody named, and those of every entity."""
-    entity, domain = state["entity_id"], _domain(state["entity_id"])
+    entity, domain = state["entity_id"], entity_domain(state["entity_id"])
     if domain in PASSIVE:
         return []
     forms = CALLS.get(domain, ())
@@ -64,7 +67,7 @@ async def _plan(client: HomeAssistantClient, state: Mapping[str, Any]) -> Calls:
     named = {service for service, _ in calls} | {service for service, _ in EVERY}
     offered = sorted(await client.call_command("get_services_for_target", target={"entity_id": [entity]}))
     rest = [(service, {}) for service in offered if service not in named and service.partition(".")[2] not in WITHOUT]
-    ours = [(service, data) for service, data in rest if _domain(service) == domain]
+    ours = [(service, data) for service, data in rest if entity_domain(service) == domain]
     return calls + ours + (EVERY if calls else [])
 
 
@@ -96,7 +99,7 @@ async def _call(
     after = await _state(http, entity)
     end = after
     if entity.startswith(SLOW):
-        end = await _settled(http, entity, after)
+        end = await _look_until_quiet(lambda: _state(http, entity), after, lambda now: {now["state"]})
     call = {"entity": entity, "service": service, "data": data, "outcome": outcome, "before": before, "after": after}
     return call if end == after else call | {"settled": end}
 
@@ -124,11 +127,34 @@ async def _state(http: httpx.AsyncClient, entity: str) -> dict[str, Any]:
     return {key: state[key] for key in ("state", "attributes")}
 
 
-async def _settled(http: httpx.AsyncClient, entity: str, state: dict[str, Any]) -> dict[str, Any]:
-    """The entity's state once it has been at rest for a while."""
+async def states(client: HomeAssistantClient) -> States:
+    """State and attributes of each entity, without those that change by themselves."""
+    kept = [state for state in await client.read_states() if not state["entity_id"].startswith(RESTLESS)]
+    return {state["entity_id"]: {key: state[key] for key in ("state", "attributes")} for state in kept}
+
+
+def changes(before: States, after: States) -> States:
+    """For each entity that differs: its state before and after."""
+    return {
+        entity: {"before": before.get(entity), "after": state}
+        for entity, state in sorted(after.items())
+        if state != before.get(entity)
+    }
+
+
+async def settled(client: HomeAssistantClient, before: States) -> States:
+    """The states once nothing moves. It waits only if something that takes time has changed."""
+    after = await states(client)
+    if not any(entity.startswith(SLOW) for entity in changes(before, after)):
+        return after
+    return await _look_until_quiet(lambda: states(client), after, lambda now: {state["state"] for state in now.values()})
+
+
+async def _look_until_quiet(look: Callable[[], Awaitable[T]], after: T, states_in: Callable[[T], set[str]]) -> T:
+    """What is seen once nothing has changed or moved for a while."""
     quiet, deadline = 0, time.monotonic() + PATIENCE
     while quiet < QUIET and time.monotonic() < deadline:
         await asyncio.sleep(PAUSE)
-        now = await _state(http, entity)
-        quiet, state = (quiet + 1 if now == state and now["state"] not in MOVING else 0), now
-    return state
+        now = await look()
+        quiet, after = (quiet + 1 if now == after and not states_in(now) & MOVING else 0), now
+    return after

@@ -15,13 +15,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from differences import chance, holm, interval, markdown
 
 from homerl.train.credit.contract import CreditInput
-from homerl.train.credit.registry import make_advantage_rule
+from homerl.train.data.rollout_batches import credit_group
 from homerl.train.recipe import RLVESettings
 
 MODES = {
@@ -142,7 +142,7 @@ def play(task: str, policy: Policy, rng: np.random.Generator) -> Episode:
 @cache
 def rule(mode: str):
     """The rule of a recipe with these keys, as the trainer calls it."""
-    return make_advantage_rule(RLVESettings(**MODES[mode], group=GROUP))
+    return partial(credit_group, settings=RLVESettings(**MODES[mode], group=GROUP))
 
 
 def credited(mode: str, task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list[list[float]]]:

@@ -23,7 +23,7 @@ from homerl.play.loop import play
 from homerl.play.trajectory import trajectory_to_row, write_rows
 from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 WISHES = 2
 LIMITS = {"turns": 3, "steps": 8, "steps_per_turn": 3}

@@ -1,4 +1,4 @@
-"""The task of `scripts/strategies`: six wishes for devices, one spare turn, and a demonstrator who errs, to begin from.
+"""The task of `scripts/strategy_study`: six wishes for devices, one spare turn, and a demonstrator who errs, to begin from.
 
 Invariants: a blueprint is a pure function of split and seed, and passes the author's filters; the demonstrator's dialogues
 are kept whether they ended well or not, so that a model trained on them errs about as often.
@@ -27,7 +27,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import trajectory_to_row, write_rows
 from homerl.train.recipe import SFTRecipe
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 LIMITS = EpisodeLimits(turns=7, steps=16, steps_per_turn=3)
 WISHES, SLIP = 6, 0.25  # share of wishes that the demonstrator claims to have met, and has not

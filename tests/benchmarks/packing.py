@@ -25,20 +25,19 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from homerl.app.runs.recipe import load_recipe
-from homerl.play.chat_messages import build_chat_template
+from homerl.models.policy.chat_template import build_chat_template
 from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory, trajectory_to_row
 from homerl.train.memory_estimate import estimate_training_memory
-from homerl.train.model_settings import make_lora_config
-from homerl.train.model_sizes import DecoderSizes, estimate_decoder_sizes
+from homerl.train.model_settings import DecoderSizes, estimate_decoder_sizes, make_lora_config
 from homerl.train.packing.attention import attend_by_segment, use_packed_attention
-from homerl.train.packing.micro_batches import TokenBudget, merge_sequences, split_into_passes
-from homerl.train.packing.packed_rows import TokenSequence, pack_row
-from homerl.train.packing.packed_updates import STEP
+from homerl.train.packing.packed_updates import TokenSequence, pack_row, split_into_passes
+from homerl.train.packing.pass_budget import STEP, TokenBudget
+from homerl.train.packing.prefix_tree import merge_sequences
 from homerl.train.tiny_model import TinyConfig, make_tokenizer
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 RECIPES = ("rlve_full", "rlve_full_4b", "rlve_st", "rlve_8b_lora", "rlve_async", "simuhome_8b", "scratch_100m", "quickstart")
 MISTAKES = 0.3  # so that the rollouts of a group differ
@@ -85,8 +84,8 @@ def counts(groups: Sequence[Sequence[TokenSequence]], budget: TokenBudget) -> di
     sequences = [one for group in groups for one in group]
     ids = [one.ids for one in sequences]
     rows, longest = sum(len(one) - 1 for one in ids), max(map(len, ids)) - 1
-    parts = split_into_passes(ids, budget)
-    sizes = [len(merge_sequences([ids[i] for i in members]).ids) for members in parts.passes]
+    passes, unique = split_into_passes(ids, budget)
+    sizes = [len(merge_sequences([ids[i] for i in batch.members]).ids) for batch in passes]
     filled = sum(-size % STEP for size in sizes)  # as on a GPU
     prompts = [int(one.targets[0]) for one in sequences]
     forwarded = sum(sizes) + filled
@@ -95,7 +94,7 @@ def counts(groups: Sequence[Sequence[TokenSequence]], budget: TokenBudget) -> di
         "rollout": rows / len(ids),
         "padded": longest * len(ids) / forwarded,
         "rows": rows / forwarded,
-        "unique": parts.unique / forwarded,
+        "unique": unique / forwarded,
         "padding": filled / forwarded,
         "passes": len(sizes),
     }
@@ -160,11 +159,10 @@ def update(recipe: Any, groups: Sequence[Sequence[TokenSequence]], budget: Token
         for one in sequences
     )
     ids, now = [one.ids for one in sequences], 0.0
-    for members in split_into_passes(ids, budget).passes:
-        recomputes = budget.needs_checkpointing(len(merge_sequences([ids[i] for i in members]).ids))
-        now += operations(model, [sequences[i] for i in members], True, recomputes)
-    for members in split_into_passes(ids, budget.without_gradients()).passes if reference else ():
-        now += operations(model, [sequences[i] for i in members], False)
+    for batch in split_into_passes(ids, budget)[0]:
+        now += operations(model, [sequences[i] for i in batch.members], True, batch.recomputed)
+    for batch in split_into_passes(ids, budget.without_gradients())[0] if reference else ():
+        now += operations(model, [sequences[i] for i in batch.members], False)
     floor = 3 * operations(model, sequences, False)
     return {"before": before, "now": now, "floor": floor}
 

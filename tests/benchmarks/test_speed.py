@@ -11,23 +11,23 @@ import random
 from dataclasses import replace
 
 import pytest
+from tree_search import search_tree
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.automation import make_rule
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.models.policy.policy_agent import Sample
 from homerl.play.episode import EpisodeLimits
 from homerl.rewards.composite import RewardWeights
-from homerl.synth.mcts import search_tree
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.tiny_model import make_tokenizer
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SIZES = (6, 35, 135)
 

@@ -2,7 +2,7 @@
 
 `python tests/helpers/dialogues.py FILE` writes the sample (`tests/homerl/worlds/dialogues.jsonl`), and
 `python tests/helpers/dialogues.py detect 300` prints precision and recall of the rules in
-`homerl/worlds/users/behaviour_rates.py` on held-out sentences, as docs/results/users.md shows them.
+`homerl/worlds/behaviour_rates.py` on held-out sentences, as docs/results/users.md shows them.
 
 Invariant: the same seeds give the same bytes.
 """
@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
+from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
+from homerl.play.situation import BEHAVIOURS, Behaviour
 from homerl.play.trajectory import Trajectory
-from homerl.play.user_behaviours import BEHAVIOURS, Behaviour, Behaviours
+from homerl.worlds.behaviour_rates import detect_behaviours
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, world_of
-from homerl.worlds.users.behaviour_rates import detect_behaviours
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 FAMILIES = {"atomic": 4, "compositional": 2, "ambiguous": 2, "automation": 1, "query": 1}
 WORDINGS = {"clear": 1.0, "colloquial": 1.0}  # a noisy sentence may hold a correction that nobody labelled

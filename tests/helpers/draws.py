@@ -19,12 +19,11 @@ from mutations import JUNK, mutated
 
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.air_physics import SHELLS, Outdoors, WeatherChange
+from homerl.envs.homeenv.sim.devices.attributes_and_services import CompiledService
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, DeviceSpec, Entity
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
-from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.sandbox import Limits
-from homerl.envs.homeenv.sim.state.time_passing import settle_rules
+from homerl.envs.homeenv.sim.toolset import Limits
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.auditor import RULES, Refused
 
@@ -310,7 +309,7 @@ def do(home: Home, deed: Deed) -> Any:
             except Refused as refused:
                 assert refused.rule in RULES
                 return "refused", str(refused)
-            return settle_rules(home)
+            return home.settle_rules()
         case "wait", seconds:
             return home.advance(seconds)
         case "tool", action:
@@ -327,7 +326,7 @@ def act(home: Home, action: Any) -> Any:
     if result.refusal is not None:
         assert result.refusal.rule in RULES
         return "refused", str(result.refusal)
-    return result.output, settle_rules(home)
+    return result.output, home.settle_rules()
 
 
 def refused(outcome: Any) -> bool:

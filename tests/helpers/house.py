@@ -36,8 +36,8 @@ READ_WHOLE: Mapping[tuple[str, str], str] = {}  # functions that are longer, by 
 MODELS = frozenset("torch transformers trl peft accelerate deepspeed vllm".split())  # each of them loads torch
 SERVICES = frozenset({"openai", "wandb"})
 # Where torch may be imported at module level.
-TORCH_ROOMS = ("homerl/train/", "homerl/models/policy/faster_decoding.py", "homerl/models/policy/faster_decoding.py")
-SAMPLERS = tuple(f"homerl/models/policy/{name}.py" for name in ("transformers_engine", "dialogue_cache", "memory_errors"))
+TORCH_ROOMS = ("homerl/train/", "homerl/models/policy/faster_decoding.py")
+SAMPLERS = ("homerl/models/policy/transformers_engine.py",)
 LATE_TORCH_ROOMS = (
     *TORCH_ROOMS,
     *SAMPLERS,

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
-from homerl.envs.assistant.serving.agent_request import RequestCare
-from homerl.envs.assistant.serving.caretaker import Caretaker
+from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.exchange_journal import AgentJournal, RequestCare
 from homerl.envs.assistant.serving.live_situation import TwinCall
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.play.chat_messages import Observation
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 
 
 def device_of(home: Home, category: str):
@@ -94,6 +93,17 @@ class Served:
         reply = asyncio.run(self.caretaker.answer_dialogue(self.dialogue, care=care))
         self.dialogue.append({"role": "assistant", "content": reply})
         return reply
+
+
+def serve_home(
+    home: Home, agent: Any, folder: Path, mode: str = "act", toolset: str = "smh", language: str = "en", real: Any = None,
+    **settings: Any,
+) -> Served:  # fmt: skip
+    """An agent, or agents of a factory, in a home, with a log in a folder; the real home is a copy unless it is given."""
+    real, journal = real or OtherHome(home.fork()), AgentJournal(folder / "agent.jsonl")
+    agents = agent if callable(agent) else lambda: agent
+    house = CaretakerSettings(mode, toolset, language, **{"settle": 0.05, **settings})
+    return Served(Caretaker(home, agents, real, journal, house, "script"), real, journal)
 
 
 def state(served: Served, device: Device) -> str:

@@ -5,9 +5,9 @@ import sys
 import torch
 
 from homerl.app.runs.launch import main
-from homerl.train.devices import parallel
+from homerl.train.parallel import parallel_trainer
 
-save_model = parallel.ParallelTrainer.save_model
+save_model = parallel_trainer.ParallelTrainer.save_model
 
 
 def held(trainer):
@@ -34,5 +34,5 @@ def and_logits(self, output_dir=None, _internal_call=False):
             torch.save(torch.tensor(held(self)), f"{folder}/shards.pt")
 
 
-parallel.ParallelTrainer.save_model = and_logits
+parallel_trainer.ParallelTrainer.save_model = and_logits
 sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -16,13 +16,12 @@ from spread_updates import arguments
 from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM
 
-from homerl.train.devices.parallel import ParallelTrainer
-from homerl.train.devices.sharding import gather_weights
-from homerl.train.recipe import RLVERecipe
-from homerl.train.recipe_checks import starts_without_weights
+from homerl.train.parallel.parallel_trainer import ParallelTrainer
+from homerl.train.parallel.sharding import gather_weights
+from homerl.train.recipe import RLVERecipe, starts_without_weights
 from homerl.train.training_setup import load_policy
 from homerl.train.update.policy_and_reference import ReferenceModel
-from homerl.train.workarounds.unsharded_loading import load_unsharded
+from homerl.train.workarounds import load_unsharded
 
 
 def peak() -> int:

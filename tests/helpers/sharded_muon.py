@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import distribute_tensor
 
-from homerl.train.devices.optimizers.muon import MuonWithAdamW
+from homerl.train.parallel.muon import MuonWithAdamW
 from homerl.train.tiny_model import TinyConfig, make_random_model
 
 SIZES = TinyConfig(hidden_size=18, layers=1, heads=3, kv_heads=1, head_dim=6, intermediate_size=17)

@@ -16,11 +16,10 @@ from torch.distributed.tensor import DTensor
 from transformers import Qwen3Config, Qwen3ForCausalLM, TrainingArguments
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.devices.parallel import ParallelTrainer, deepspeed_config, parallel_arguments
-from homerl.train.devices.sharding import copy_model, gather_whole_weights
-from homerl.train.packing.micro_batches import TokenBudget
-from homerl.train.packing.packed_rows import TokenSequence
-from homerl.train.packing.packed_updates import PackedUpdates
+from homerl.train.packing.packed_updates import PackedUpdates, TokenSequence
+from homerl.train.packing.pass_budget import TokenBudget
+from homerl.train.parallel.parallel_trainer import ParallelTrainer, deepspeed_config, parallel_arguments
+from homerl.train.parallel.sharding import copy_model, gather_whole_weights
 from homerl.train.recipe import RLVESettings, SFTRecipe
 from homerl.train.update.objective import RolloutObjective, SampledTokens
 
@@ -147,7 +146,7 @@ def main(way: str, folder: Path) -> None:
         trainer.train()
         trained = trainer.accelerator.unwrap_model(trainer.model_wrapped)
         weights = {name: weight.cpu().clone() for name, weight in gather_whole_weights(trained, frozen=False)}
-        passes = trainer.updates.passes
+        passes = trainer.updates.counts["passes"]
         found[model, loss] = {"losses": trainer.losses, "gradients": trainer.gradients, "weights": weights, "passes": passes}
     if PartialState().is_main_process:
         torch.save(found, folder / f"{way}.pt")

@@ -97,7 +97,7 @@ if __name__ == "__main__":
         uvicorn.run(Server(sys.argv[2]), port=int(sys.argv[3]), log_level="warning", lifespan="off", interface="asgi3")
     else:
         from homerl.app.runs import launch
-        from homerl.train import recipe_checks as refusals
+        from homerl.train import recipe as refusals
         from homerl.train.engines import server
         from homerl.train.engines import weight_sync as synced
 

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.play.chat_messages import build_chat_template
+from homerl.models.policy.chat_template import build_chat_template
 from homerl.train.model_sources import SMOLLM2, resolve_model_source
 from homerl.train.tiny_model import TinyConfig, make_tiny_model
 from homerl.train.training_setup import load_chat_tokenizer

@@ -44,7 +44,7 @@ if __name__ == "__main__":
     from trl.generation.vllm_client import VLLMClient
 
     from homerl.app.runs import launch
-    from homerl.train import recipe_checks as refusals
+    from homerl.train import recipe as refusals
 
     connect = VLLMClient.init_communicator
     VLLMClient.init_communicator = lambda self, device: connect(self, "cuda")

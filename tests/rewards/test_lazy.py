@@ -18,7 +18,7 @@ from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 WEIGHTS = RewardWeights(collateral=0.2)  # the recipe's
 COUNT = 48

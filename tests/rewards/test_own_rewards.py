@@ -22,7 +22,7 @@ from homerl.rewards.reward import Reward
 from homerl.train.data.rollout import add_step_rewards
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, default_world, make_blueprint_of_seed, restore_situation
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")

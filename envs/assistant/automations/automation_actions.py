@@ -1,4 +1,4 @@
-"""Actions of an automation as steps of a rule (`envs/homeenv/sim/state/rules_and_programs.py`).
+"""Actions of an automation as steps of a rule (`envs/homeenv/sim/rules.py`).
 
 What only tells people something, or reaches beyond the home, is no step: it changes nothing here. What may reach a device
 by another way is told to those who guard the home (`outside`).
@@ -13,23 +13,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from homerl.envs.assistant.automations import device_automations as devices
-from homerl.envs.assistant.automations.automation_conditions import (
+from homerl.envs.assistant.automations.automation_templates import TemplateValue, value_to_number, value_to_text
+from homerl.envs.assistant.automations.automation_text import (
+    BESIDE,
+    HIDDEN,
+    QUIET,
+    TELLING,
+    UnreadableAutomation,
+    is_effectless_service,
+    rewrite_device_action,
+)
+from homerl.envs.assistant.automations.triggers_and_conditions import (
     UNITS,
     AutomationScope,
     entries_under_key,
     parse_duration,
+    read_triggers,
     require_fully_read,
 )
-from homerl.envs.assistant.automations.automation_templates import (
-    TemplateValue,
-    UnreadableAutomation,
-    value_to_number,
-    value_to_text,
-)
-from homerl.envs.assistant.automations.automation_text import BESIDE, HIDDEN, QUIET, TELLING, is_effectless_service
-from homerl.envs.assistant.automations.automation_triggers import read_triggers
-from homerl.envs.assistant.listing.homeassistant_mapping import entity_domain, from_homeassistant
+from homerl.envs.assistant.listing.home_listing import entity_domain
+from homerl.envs.assistant.listing.homeassistant_mapping import from_homeassistant
 from homerl.envs.assistant.listing.product_narrowing import CODE, GIVEN
 from homerl.envs.homeenv.sim.home import Home
 
@@ -94,7 +97,7 @@ class ActionWriter:
         if form is not None:
             return readers[form](text)
         if "device_id" in text and "domain" in text:
-            return self._read_action(devices.rewrite_device_action(text))
+            return self._read_action(rewrite_device_action(text))
         if isinstance(text.get("scene"), str):
             return self._write_service("scene.turn_on", {"target": {"entity_id": text["scene"]}})
         if "event" in text:
@@ -235,7 +238,7 @@ class ActionWriter:
     def _write_service(self, service: str, text: Mapping[str, Any]) -> list[Step]:
         service = service.lower()
         if is_effectless_service(service):
-            if service.partition(".")[0] not in TELLING and service not in QUIET:
+            if entity_domain(service) not in TELLING and service not in QUIET:
                 self.outside.append(service)
             return []
         given: dict[str, Any] = {}
@@ -334,7 +337,7 @@ def define_variables(scope: AutomationScope, variables: Any) -> None:
         names = dict(scope.names)
 
         def value(text: Any = text, names: dict[str, Any] = names) -> Any:
-            if text == "(left out)":
+            if text == HIDDEN:
                 raise UnreadableAutomation("a variable is no template that can be read")
             return replace(scope, names=names).read_template_value(text) if isinstance(text, str) and "{" in text else text
 

@@ -6,12 +6,11 @@ trigger sets it off.
 An automation that is not exposed itself is kept in the home's origin, for those who guard the real home. So is, of one that
 is not taken, or that reaches beyond the home, whose change makes it act and on what.
 
-What must hold when an automation acts is no part of what makes it act: where it becomes true later, nothing happens.
+What must hold when an automation acts is no part of what makes it act: where it becomes true later, nothing happens. A
+script runs for as long as its delays take, where its text tells.
 
 Invariants: an automation is taken as a whole or not at all, so a key that is not read in any of its parts makes the whole
 unreadable; for each automation or script that is not taken, a note says why, whatever is wrong with its text.
-
-How long a script runs, where its text tells: its delays, one after the other.
 """
 
 from __future__ import annotations
@@ -22,22 +21,36 @@ from dataclasses import replace
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_actions import ActionWriter, Step, can_wait, define_variables
-from homerl.envs.assistant.automations.automation_conditions import (
+from homerl.envs.assistant.automations.automation_text import (
+    HIDDEN,
+    NESTED,
+    NESTING,
+    UnreadableAutomation,
+    keep_readable_parts,
+)
+from homerl.envs.assistant.automations.home_facts import HomeFacts, join_with_and
+from homerl.envs.assistant.automations.triggers_and_conditions import (
     AutomationScope,
-    HomeFacts,
+    RuleTrigger,
     entries_under_key,
     parse_duration,
+    read_triggers,
 )
-from homerl.envs.assistant.automations.automation_templates import UnreadableAutomation, join_with_and
-from homerl.envs.assistant.automations.automation_text import HIDDEN, NESTED, NESTING, keep_readable_parts
-from homerl.envs.assistant.automations.automation_triggers import RuleTrigger, read_triggers
-from homerl.envs.assistant.listing.generic_products import ImportNote
-from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, ENTITY, FORMS, SCRIPTS, STATES, Listing
+from homerl.envs.assistant.listing.home_listing import (
+    AUTOMATIONS,
+    FORMS,
+    SCRIPTS,
+    STATES,
+    ImportNote,
+    Listing,
+    entity_domain,
+    is_entity_id,
+)
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient, HomeAssistantError
 from homerl.envs.assistant.privacy import CODES
 from homerl.envs.homeenv.sim.automation import make_recorded_rule
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.import_origin import Hidden, Unfollowed
+from homerl.envs.homeenv.sim.home_plan import Hidden, Unfollowed
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 NAMED = re.compile(r"[A-Za-z_]+\.[A-Za-z0-9_]+")  # an entity, also in a template
@@ -51,14 +64,14 @@ async def with_automation_texts(client: HomeAssistantClient, listing: Listing) -
     texts: dict[str, dict[str, Any]] = {AUTOMATIONS: {}, SCRIPTS: {}}
     kinds = {"automation": AUTOMATIONS, "script": SCRIPTS}
     for entity in sorted(state["entity_id"] for state in listing.sources[STATES]):
-        if (command := kinds.get(entity.partition(".")[0])) is not None:
+        if (command := kinds.get(entity_domain(entity))) is not None:
             try:
                 texts[command][entity] = (await client.call_command(command, entity_id=entity)).get("config")
             except HomeAssistantError as error:
                 if error.code is None:
                     raise
                 texts[command][entity] = None
-    return listing.model_copy(update={"sources": listing.sources | texts})
+    return listing.with_sources(texts)
 
 
 def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
@@ -137,9 +150,9 @@ def _list_targets(action: Any) -> Iterator[str]:
     if service is not None:
         places = (place for key in ("target", "data") if isinstance(place := action.get(key), Mapping))
         named = [one for place in (action, *places) for one in entries_under_key(place, "entity_id")]
-        entities = [one for one in named if isinstance(one, str) and ENTITY.fullmatch(one)]
+        entities = [one for one in named if is_entity_id(one)]
         yield from entities or ([service] if service != HIDDEN else [])
-    yield from (one for one in entries_under_key(action, "scene") if isinstance(one, str) and ENTITY.fullmatch(one))
+    yield from (one for one in entries_under_key(action, "scene") if is_entity_id(one))
     yield from (found for key in NESTING for found in _list_targets(action.get(key)))
 
 

@@ -1,8 +1,5 @@
-"""What a template tells, as conditions and expressions over a home.
-
-Invariant: what is told is a constant, or `TemplateValue`; connectives leave no constant in a condition.
-
-Templates of the common kind, as expressions over a home: states and attributes of named entities, numbers, the clock.
+"""Templates of the common kind, as conditions and expressions over a home: states and attributes of named entities, numbers,
+the clock.
 
 What a template tells is a constant, or a `TemplateValue`. Whatever is not of the closed set below raises
 `UnreadableAutomation`.
@@ -15,39 +12,25 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from jinja2 import Environment, TemplateError, nodes
+from jinja2 import TemplateError, nodes
 
+from homerl.envs.assistant.automations.automation_text import ENVIRONMENT, UnreadableAutomation
+from homerl.envs.assistant.automations.home_facts import (
+    HomeFacts,
+    if_then_else_condition,
+    join_with_and,
+    join_with_or,
+    negate_condition,
+)
+from homerl.envs.assistant.listing.home_listing import is_number
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 
 CONSTANTS = {"true": True, "false": False, "none": None}
 TRUE = ("true", "yes", "on", "enable", "1")
-
-
-class UnreadableAutomation(Exception):
-    """A part of an automation that has no counterpart here."""
-
-
-class TemplateFacts(Protocol):
-    """What a template asks of a home, as conditions and expressions.
-
-    Each method raises `UnreadableAutomation` or `Refused` if the home cannot tell.
-    """
-
-    def is_state(self, entity: str, states: Sequence[Any]) -> str:
-        """That an entity is in one of these states."""
-
-    def entity_number(self, entity: str, attribute: str | None) -> str:
-        """The number that an entity shows."""
-
-    def entity_text(self, entity: str) -> str:
-        """The state of an entity, which is a text."""
-
-    def is_attribute_value(self, entity: str, attribute: str, value: Any) -> str:
-        """That an attribute of an entity has a value."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +48,7 @@ class TemplateValue:
     instead: Any = None  # the number of what shows none
 
 
-def value_to_condition(value: Any, facts: TemplateFacts) -> str | bool:
+def value_to_condition(value: Any, facts: HomeFacts) -> str | bool:
     """What a template tells, as a condition."""
     if isinstance(value, TemplateValue):
         if value.kind == "bool":
@@ -83,38 +66,7 @@ def value_to_condition(value: Any, facts: TemplateFacts) -> str | bool:
     return bool(value)
 
 
-def if_then_else_condition(test: str | bool, yes: str | bool, no: str | bool) -> str | bool:
-    """A condition by another one."""
-    if isinstance(test, bool):
-        return yes if test else no
-    return join_with_or([join_with_and([test, yes]), join_with_and([negate_condition(test), no])])
-
-
-def negate_condition(test: str | bool) -> str | bool:
-    """That a condition does not hold."""
-    return not test if isinstance(test, bool) else f"not ({test})"
-
-
-def join_with_and(tests: Sequence[str | bool]) -> str | bool:
-    """That all conditions hold."""
-    return _joined(tests, "and", ends=False)
-
-
-def join_with_or(tests: Sequence[str | bool]) -> str | bool:
-    """That one condition holds."""
-    return _joined(tests, "or", ends=True)
-
-
-def _joined(tests: Sequence[str | bool], word: str, ends: bool) -> str | bool:
-    if any(test is ends for test in tests):
-        return ends
-    said = [test for test in tests if isinstance(test, str)]
-    if len(said) > 1:
-        return f" {word} ".join(f"({test})" for test in said)
-    return said[0] if said else not ends
-
-
-def value_to_number(value: Any, facts: TemplateFacts) -> str:
+def value_to_number(value: Any, facts: HomeFacts) -> str:
     """What a template tells, as an expression of a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str, TemplateValue)):
         raise UnreadableAutomation("a template tells no number")
@@ -136,7 +88,7 @@ def value_to_number(value: Any, facts: TemplateFacts) -> str:
     raise UnreadableAutomation("a template tells no number")
 
 
-def value_to_text(value: Any, facts: TemplateFacts) -> str:
+def value_to_text(value: Any, facts: HomeFacts) -> str:
     """What a template tells, as an expression of a text."""
     if isinstance(value, str):
         return json.dumps(value.strip(), ensure_ascii=False)
@@ -185,44 +137,12 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "not in": lambda left, right: left not in right,
 }
 MINUTE = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
-ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # nothing is rendered
-
-
-PLAIN = re.compile(r"[\w .:%+\-]{0,60}")  # a text in a template that names something, or is a state
-SAID = (  # what a template may consist of
-    nodes.Template, nodes.Output, nodes.TemplateData, nodes.Assign, nodes.If, nodes.Const, nodes.Name, nodes.List,
-    nodes.Tuple, nodes.Not, nodes.And, nodes.Or, nodes.Compare, nodes.Operand, nodes.CondExpr, nodes.Neg, nodes.BinExpr,
-    nodes.Call, nodes.Filter, nodes.Getattr, nodes.Getitem, nodes.Keyword, nodes.Test,
-)  # fmt: skip
-
-
-def is_plain_template(text: str) -> bool:
-    """Whether a template is of the common kind, and holds no text but names and states."""
-    try:
-        tree = ENVIRONMENT.parse(text)
-    except (TemplateError, RecursionError):
-        return False
-    found = list(_nodes(tree))
-    texts = [
-        one.data if isinstance(one, nodes.TemplateData) else one.value
-        for one in found
-        if isinstance(one, (nodes.TemplateData, nodes.Const))
-    ]
-    return all(isinstance(one, SAID) for one in found) and all(
-        PLAIN.fullmatch(one.strip()) for one in texts if isinstance(one, str)
-    )
-
-
-def _nodes(tree: nodes.Node) -> Iterator[nodes.Node]:
-    yield tree
-    for child in tree.iter_child_nodes():
-        yield from _nodes(child)
 
 
 Names = Mapping[str, Any]  # values by name; a callable is asked
 
 
-def read_template(text: str, facts: TemplateFacts, names: Names | None = None) -> Any:
+def read_template(text: str, facts: HomeFacts, names: Names | None = None) -> Any:
     """What a template tells. Raises `UnreadableAutomation`."""
     try:
         tree = ENVIRONMENT.parse(text)
@@ -234,7 +154,7 @@ def read_template(text: str, facts: TemplateFacts, names: Names | None = None) -
 class TemplateReader:
     """Reads one template. `names` grows by what it sets."""
 
-    def __init__(self, facts: TemplateFacts, names: dict[str, Any]) -> None:
+    def __init__(self, facts: HomeFacts, names: dict[str, Any]) -> None:
         self.facts, self.names = facts, names
 
     def read_body(self, parts: Sequence[nodes.Node]) -> Any:
@@ -248,9 +168,9 @@ class TemplateReader:
                     self.names[name] = self.read_value(told)
                 case nodes.If():
                     branches = [(part.test, part.body), *((one.test, one.body) for one in part.elif_)]
-                    value = self._branch(part.else_)
+                    value = self._read_branch(part.else_)
                     for test, body in reversed(branches):
-                        value = self._choice(self._test(test), self._branch(body), value)
+                        value = self._choose_value(self._read_test(test), self._read_branch(body), value)
                     found.append(value)
                 case _:
                     raise UnreadableAutomation(f"a template has a part of the kind '{type(part).__name__}'")
@@ -261,19 +181,19 @@ class TemplateReader:
             raise UnreadableAutomation("a template joins several texts")
         return (said[0].strip() if isinstance(said[0], str) else said[0]) if said else ""
 
-    def _branch(self, body: Sequence[nodes.Node]) -> Any:
+    def _read_branch(self, body: Sequence[nodes.Node]) -> Any:
         inner = TemplateReader(self.facts, dict(self.names))
         value = inner.read_body(body)
         if inner.names != self.names:
             raise UnreadableAutomation("a template sets a name in a branch")
         return value
 
-    def _choice(self, test: str | bool, yes: Any, no: Any) -> Any:
+    def _choose_value(self, test: str | bool, yes: Any, no: Any) -> Any:
         if isinstance(test, bool):
             return yes if test else no
         return TemplateValue("choice", parts=(TemplateValue("bool", test), yes, no))
 
-    def _test(self, node: nodes.Node) -> str | bool:
+    def _read_test(self, node: nodes.Node) -> str | bool:
         """An expression as Jinja tests it: a text is true unless it is empty."""
         value = self.read_value(node)
         if isinstance(value, TemplateValue):
@@ -299,38 +219,40 @@ class TemplateReader:
             case nodes.List(items=items) | nodes.Tuple(items=items):
                 return [self.read_value(one) for one in items]
             case nodes.Not(node=inner):
-                test = negate_condition(self._test(inner))
+                test = negate_condition(self._read_test(inner))
                 return test if isinstance(test, bool) else TemplateValue("bool", test)
             case nodes.And(left=left, right=right):
-                return self._bool(join_with_and([self._test(left), self._test(right)]))
+                return self._as_value(join_with_and([self._read_test(left), self._read_test(right)]))
             case nodes.Or(left=left, right=right):
-                return self._bool(join_with_or([self._test(left), self._test(right)]))
+                return self._as_value(join_with_or([self._read_test(left), self._read_test(right)]))
             case nodes.Compare(expr=left, ops=[nodes.Operand(op=op, expr=right)]):
-                return self._bool(self._compared(self.read_value(left), SIGNS[op], self.read_value(right)))
+                return self._as_value(self._compare_values(self.read_value(left), SIGNS[op], self.read_value(right)))
             case nodes.CondExpr(test=test, expr1=yes, expr2=no):
-                return self._choice(self._test(test), self.read_value(yes), "" if no is None else self.read_value(no))
+                return self._choose_value(
+                    self._read_test(test), self.read_value(yes), "" if no is None else self.read_value(no)
+                )
             case nodes.Neg(node=inner):
                 return self._worked_out("-", [self.read_value(inner)])
             case nodes.Add() | nodes.Sub() | nodes.Mul() | nodes.Div() | nodes.FloorDiv() | nodes.Mod():
                 return self._worked_out(node.operator, [self.read_value(node.left), self.read_value(node.right)])
             case nodes.Call(node=called, args=list() as args, kwargs=[]):
-                return self._call(called, [self.read_value(one) for one in args])
+                return self._read_call(called, [self.read_value(one) for one in args])
             case nodes.Filter(node=inner, name=name, args=args, kwargs=kwargs) if inner is not None:
                 named = {str(one.key): self.read_value(one.value) for one in kwargs if isinstance(one, nodes.Keyword)}
-                return self._filter(name, self.read_value(inner), [self.read_value(one) for one in args], named)
+                return self._apply_filter(name, self.read_value(inner), [self.read_value(one) for one in args], named)
             case nodes.Test(node=inner, name="defined"):
                 return self.read_value(inner) is not None  # what is not known raises
             case nodes.Getattr(node=inner, attr=name):
-                return self._attribute(inner, name)
+                return self._read_attribute(inner, name)
             case nodes.Getitem(node=inner, arg=nodes.Const(value=str() as name)):
-                return self._attribute(inner, name)
+                return self._read_attribute(inner, name)
         raise UnreadableAutomation(f"a template has an expression of the kind '{type(node).__name__}'")
 
-    def _bool(self, test: str | bool) -> Any:
+    def _as_value(self, test: str | bool) -> Any:
         return test if isinstance(test, bool) else TemplateValue("bool", test)
 
     def _worked_out(self, sign: str, values: list[Any]) -> Any:
-        if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in values):
+        if all(map(is_number, values)):
             try:
                 return -values[0] if len(values) == 1 else ARITHMETIC[sign](*values)
             except ArithmeticError:
@@ -341,18 +263,18 @@ class TemplateReader:
         said = [value_to_number(one, self.facts) for one in values]
         return TemplateValue("number", f"({sign}{said[0]})" if len(said) == 1 else f"({said[0]} {sign} {said[1]})")
 
-    def _call(self, called: nodes.Node, args: list[Any]) -> Any:
+    def _read_call(self, called: nodes.Node, args: list[Any]) -> Any:
         match called:
             case nodes.Name(name="now"):
                 return TemplateValue("now")
             case nodes.Name(name="states" | "state_attr" | "is_state" | "is_state_attr" | "has_value" as name):
                 return self._state_call(name, args)
             case nodes.Name(name="float" | "int" as name):
-                return self._filter(str(name), args[0], args[1:], {})
+                return self._apply_filter(str(name), args[0], args[1:], {})
             case nodes.Name(name="min" | "max" as name) if len(args) > 1:
                 return TemplateValue("number", f"{name}({', '.join(value_to_number(one, self.facts) for one in args)})")
             case nodes.Getattr(node=inner, attr=name):
-                return self._method(self.read_value(inner), name, args)
+                return self._read_method_call(self.read_value(inner), name, args)
         raise UnreadableAutomation("a template calls a function that is not known here")
 
     def _state_call(self, name: str, args: list[Any]) -> Any:
@@ -369,14 +291,14 @@ class TemplateReader:
             case "is_state", [list() as states]:
                 return TemplateValue("bool", self.facts.is_state(entity, states))
             case "is_state_attr", [str() as attribute, value]:
-                return self._bool(
-                    self._compared(TemplateValue("attribute", entity=entity, attribute=attribute), "==", value)
+                return self._as_value(
+                    self._compare_values(TemplateValue("attribute", entity=entity, attribute=attribute), "==", value)
                 )
             case "has_value", []:
                 return TemplateValue("bool", f"not ({self.facts.is_state(entity, DEAD)})")
         raise UnreadableAutomation(f"a template calls {name} in a way that is not known here")
 
-    def _method(self, value: Any, name: str, args: list[Any]) -> Any:
+    def _read_method_call(self, value: Any, name: str, args: list[Any]) -> Any:
         if isinstance(value, TemplateValue) and value.kind == "now":
             if name == "strftime" and args == ["%H:%M"]:
                 return TemplateValue("minute", "clock.time // 60")
@@ -388,7 +310,7 @@ class TemplateReader:
             return method(*args)
         raise UnreadableAutomation(f"a template calls {name}, which is not known here")
 
-    def _filter(self, name: str, value: Any, args: list[Any], named: dict[str, Any]) -> Any:
+    def _apply_filter(self, name: str, value: Any, args: list[Any], named: dict[str, Any]) -> Any:
         instead = named.get("default", args[0] if args else None)
         if name in ("float", "int"):
             if isinstance(value, TemplateValue) and value.kind in ("state", "attribute"):
@@ -407,7 +329,7 @@ class TemplateReader:
         if name == "abs":
             return TemplateValue("number", f"abs({value_to_number(value, self.facts)})")
         if name == "bool":
-            return self._bool(value_to_condition(value, self.facts))
+            return self._as_value(value_to_condition(value, self.facts))
         if name in ("lower", "trim", "string") and isinstance(value, str):
             return value.lower() if name == "lower" else value.strip() if name == "trim" else value
         if name in ("trim", "string") and isinstance(value, TemplateValue):
@@ -416,17 +338,17 @@ class TemplateReader:
             raise UnreadableAutomation(f"a template has the filter '{name}'")
         raise UnreadableAutomation(f"a template has the filter '{name}', which is not known here")
 
-    def _attribute(self, inner: nodes.Node, name: str) -> Any:
+    def _read_attribute(self, inner: nodes.Node, name: str) -> Any:
         """What is behind a dot: of `states`, of an entity, of now, of a record."""
         path = [name]
         while isinstance(inner, nodes.Getattr):
             path.insert(0, inner.attr)
             inner = inner.node
         if isinstance(inner, nodes.Name) and inner.name == "states" and len(path) > 2:
-            return self._of(TemplateValue("entity", entity=f"{path[0]}.{path[1]}"), path[2:])
-        return self._of(self.read_value(inner), path)
+            return self._follow_path(TemplateValue("entity", entity=f"{path[0]}.{path[1]}"), path[2:])
+        return self._follow_path(self.read_value(inner), path)
 
-    def _of(self, value: Any, path: list[str]) -> Any:
+    def _follow_path(self, value: Any, path: list[str]) -> Any:
         for place, name in enumerate(path):
             if isinstance(value, Mapping) and name in value:
                 value = value[name]() if callable(value[name]) else value[name]
@@ -445,7 +367,7 @@ class TemplateReader:
                 raise UnreadableAutomation(f"a template reads '{name}' of something")
         return value
 
-    def _compared(self, left: Any, sign: str, right: Any) -> str | bool:
+    def _compare_values(self, left: Any, sign: str, right: Any) -> str | bool:
         """A comparison."""
         if not isinstance(left, TemplateValue) and not (isinstance(right, TemplateValue)):
             try:
@@ -459,11 +381,13 @@ class TemplateReader:
         negative = sign in ("!=", "not in")
         if left.kind == "choice":
             test, yes, no = left.parts
-            return if_then_else_condition(test.text, self._compared(yes, sign, right), self._compared(no, sign, right))
+            return if_then_else_condition(
+                test.text, self._compare_values(yes, sign, right), self._compare_values(no, sign, right)
+            )
         if left.kind == "minute" and isinstance(right, str) and (match := MINUTE.fullmatch(right)):
             return f"{left.text} {sign} {int(match[1]) * 60 + int(match[2])}"
         if sign in ("in", "not in") or sign in ("==", "!="):
-            test = self._equal(left, right if sign in ("in", "not in") else [right])
+            test = self._equals_any(left, right if sign in ("in", "not in") else [right])
             if test is not None:
                 return negate_condition(test) if negative else test
         if sign in ("in", "not in"):
@@ -472,7 +396,7 @@ class TemplateReader:
             raise UnreadableAutomation("a template compares texts by their order")
         return f"{value_to_number(left, self.facts)} {sign} {value_to_number(right, self.facts)}"
 
-    def _equal(self, left: TemplateValue, values: Any) -> str | bool | None:
+    def _equals_any(self, left: TemplateValue, values: Any) -> str | bool | None:
         """That something equals one of some values; None if they are compared as numbers."""
         if not isinstance(values, list):
             raise UnreadableAutomation("a template compares with a text that is looked into")

@@ -1,13 +1,14 @@
-"""The text of an automation: which keys of which part are read, and which change nothing.
+"""The text of an automation: which keys of which part are read, and what the editor writes for devices, told of entities.
 
 A text is kept as far as it is read, or tells on what the automation acts. Of every other key only its name is kept, so that
 whoever reads the text sees that there is more to it. A part that its owner disabled is left out, and so are the codes in it.
 
-Invariants: what is kept of what was kept is the same; no template and no address with a password or a query is kept.
-
-What the texts of automations refer to by ids that a home does not keep: entities of the registry, places, the sun.
-
-Invariant: the times of the sun are told to some minutes alone, since they would tell where the home is.
+Invariants:
+- What is kept of what was kept is the same. No template that may hold anything, and no address with a password or a query,
+  is kept.
+- The times of the sun are told to some minutes alone, since they would tell where the home is.
+- A trigger, condition or action of a device that names no entity, such as the press of a remote's button, is none of the
+  home: nothing of the home makes it act.
 """
 
 from __future__ import annotations
@@ -15,14 +16,25 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from homerl.envs.assistant.automations.automation_templates import is_plain_template
-from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, DEVICES, ENTITY, ENTRIES, REGISTERED, STATES, Listing
-from homerl.envs.assistant.listing.service_forms import Forms, all_service_fields
+from jinja2 import Environment, TemplateError, nodes
+
+from homerl.envs.assistant.listing.entity_capabilities import Forms, all_service_fields
+from homerl.envs.assistant.listing.home_listing import (
+    AREAS,
+    CONFIG,
+    DEVICES,
+    ENTRIES,
+    REGISTERED,
+    STATES,
+    Listing,
+    entity_domain,
+    is_entity_id,
+)
 from homerl.envs.homeenv.sim.values.types_and_ranges import time_zone_of
 
 HIDDEN = "(left out)"  # stands for what is not read
@@ -73,7 +85,60 @@ SENDING = frozenset("remote.send_command remote.learn_command remote.delete_comm
 QUIET = frozenset("homeassistant.update_entity camera.snapshot camera.record image.snapshot mobile_app.notify".split())
 BESIDE = frozenset("script.turn_on script.turn_off script.toggle script.reload".split())  # services that are no scripts
 
+ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # nothing is rendered
+PLAIN = re.compile(r"[\w .:%+\-]{0,60}")  # a text in a template that names something, or is a state
+SAID = (  # what a template may consist of
+    nodes.Template, nodes.Output, nodes.TemplateData, nodes.Assign, nodes.If, nodes.Const, nodes.Name, nodes.List,
+    nodes.Tuple, nodes.Not, nodes.And, nodes.Or, nodes.Compare, nodes.Operand, nodes.CondExpr, nodes.Neg, nodes.BinExpr,
+    nodes.Call, nodes.Filter, nodes.Getattr, nodes.Getitem, nodes.Keyword, nodes.Test,
+)  # fmt: skip
+OFF_SENSES = frozenset("locked turned_off stopped_moving unoccupied not_occupied".split())  # that begin with no `no`
+DEVICE_STATES: dict[str, dict[str, str]] = {  # by domain and type: the state that is reached
+    "cover": {"opened": "open"},
+    "lock": {},
+    "alarm_control_panel": {},
+    "vacuum": {},
+    "media_player": {"turned_on": "on", "turned_off": "off"},
+    "lawn_mower": {},
+    "device_tracker": {},
+    "person": {},
+}
+DEVICE_ATTRIBUTES = {  # by domain and type: the attribute whose number is compared
+    ("cover", "position"): "current_position",
+    ("cover", "tilt_position"): "current_tilt_position",
+    ("climate", "current_temperature_changed"): "current_temperature",
+    ("climate", "current_humidity_changed"): "current_humidity",
+    ("humidifier", "target_humidity_changed"): "humidity",
+    ("humidifier", "current_humidity_changed"): "current_humidity",
+}
+DEVICE_SERVICES = {  # by domain and type, where the service has another name
+    "cover": {
+        "open": "open_cover",
+        "close": "close_cover",
+        "stop": "stop_cover",
+        "set_position": "set_cover_position",
+        "open_tilt": "open_cover_tilt",
+        "close_tilt": "close_cover_tilt",
+        "set_tilt_position": "set_cover_tilt_position",
+    },
+    "vacuum": {"clean": "start", "dock": "return_to_base"},
+    "lawn_mower": {"mow": "start_mowing", "dock": "dock", "pause": "pause"},
+    "alarm_control_panel": {
+        one: f"alarm_{one}" for one in ("arm_away", "arm_home", "arm_night", "arm_vacation", "disarm", "trigger")
+    },
+    "light": {"brightness_increase": "turn_on", "brightness_decrease": "turn_on", "flash": "turn_on"},
+}
+BRIGHTNESS_STEPS = {"brightness_increase": {"brightness_step_pct": 10}, "brightness_decrease": {"brightness_step_pct": -10}}
+SEVERAL_STATES = {("vacuum", "cleaning"): ["cleaning", "returning"]}  # by domain and type, conditions on several states
+NO_DATA = frozenset(
+    "device_id domain type entity_id subtype platform trigger condition id for".split()
+)  # no data of a service
+
 Keep = Callable[[Any], Any]
+
+
+class UnreadableAutomation(Exception):
+    """A part of an automation that has no counterpart here."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +156,7 @@ NOTHING = AutomationReferences()
 
 def is_effectless_service(service: str) -> bool:
     """Whether a service changes nothing in the home."""
-    return service.partition(".")[0] in TELLING | BEYOND or service in QUIET | SENDING
+    return entity_domain(service) in TELLING | BEYOND or service in QUIET | SENDING
 
 
 def keep_readable_parts(
@@ -102,12 +167,18 @@ def keep_readable_parts(
     Nobody reads what is written into entities of the `sealed` domains, some of which are passwords.
     """
     keeper = _Keeper(forms, codes, frozenset(sealed), refers)
-    known: dict[str, Keep] = {"alias": _value, "mode": _name, "max": _value, "variables": _variables, "sun": _value}
-    known["sequence"] = _each(keeper.keep_action)  # of a script
+    known: dict[str, Keep] = {
+        "alias": _keep_value,
+        "mode": _keep_name,
+        "max": _keep_value,
+        "variables": _keep_variables,
+        "sun": _keep_value,
+    }
+    known["sequence"] = _keep_each(keeper.keep_action)  # of a script
     parts = (("trigger", keeper.keep_trigger), ("condition", keeper.keep_condition), ("action", keeper.keep_action))
     for key, keep in parts:
-        known[key] = known[f"{key}s"] = _each(keep)
-    kept = _part(text, known, IDLE_OF_ALL)
+        known[key] = known[f"{key}s"] = _keep_each(keep)
+    kept = _keep_part(text, known, IDLE_OF_ALL)
     sunny = refers.sun and isinstance(kept, dict) and "sun" in json.dumps(kept, default=str)
     return {**kept, "sun": dict(refers.sun)} if sunny else kept
 
@@ -123,7 +194,7 @@ def find_hidden_key(part: Any, key: str = "") -> str | None:
     return next((found for name, one in parts if (found := find_hidden_key(one, name)) is not None), None)
 
 
-def _part(text: Any, known: Mapping[str, Keep], idle: Collection[str] = IDLE) -> Any:
+def _keep_part(text: Any, known: Mapping[str, Keep], idle: Collection[str] = IDLE) -> Any:
     """A part with its known keys. What is null says nothing, but for a state, and so does `enabled: true`."""
     if not isinstance(text, Mapping):
         return HIDDEN
@@ -133,7 +204,7 @@ def _part(text: Any, known: Mapping[str, Keep], idle: Collection[str] = IDLE) ->
     return {key: known[key](value) if key in known else HIDDEN for key, value in said.items()}
 
 
-def _each(keep: Keep) -> Keep:
+def _keep_each(keep: Keep) -> Keep:
     """Keeps the enabled ones of several parts, of which a single one needs no list."""
 
     def kept(parts: Any) -> Any:
@@ -143,37 +214,60 @@ def _each(keep: Keep) -> Keep:
     return kept
 
 
-def _value(value: Any) -> Any:
+def _keep_value(value: Any) -> Any:
     if isinstance(value, str):
         return HIDDEN if PRIVATE.search(value) and not ("://" not in value and is_plain_template(value)) else value
     if isinstance(value, Mapping):
-        return {key: _value(one) for key, one in value.items()}
-    return [_value(one) for one in value] if isinstance(value, list) else value
+        return {key: _keep_value(one) for key, one in value.items()}
+    return [_keep_value(one) for one in value] if isinstance(value, list) else value
 
 
-def _variables(value: Any) -> Any:
+def _keep_variables(value: Any) -> Any:
     """Variables that are no secrets by their names."""
     if not isinstance(value, Mapping):
         return HIDDEN
-    return {str(name): HIDDEN if SECRET.search(str(name)) else _value(one) for name, one in value.items()}
+    return {str(name): HIDDEN if SECRET.search(str(name)) else _keep_value(one) for name, one in value.items()}
 
 
-def _template(value: Any) -> Any:
-    return _value(value) if isinstance(value, str) and "{" in value else HIDDEN
+def _keep_template(value: Any) -> Any:
+    return _keep_value(value) if isinstance(value, str) and "{" in value else HIDDEN
 
 
-def _home(value: Any) -> Any:
+def _keep_home_zone(value: Any) -> Any:
     return value if value in ("zone.home", ["zone.home"]) else HIDDEN
 
 
-def _name(value: Any) -> Any:
+def _keep_name(value: Any) -> Any:
     return value if isinstance(value, str) and NAME.fullmatch(value) else HIDDEN
 
 
-def _kind(text: Any, *keys: str) -> str:
+def _kind_of_part(text: Any, *keys: str) -> str:
     """The kind of a part, under the first of several keys that is there."""
     found = next((text[key] for key in keys if text.get(key)), "") if isinstance(text, Mapping) else ""
     return found if isinstance(found, str) else ""
+
+
+def is_plain_template(text: str) -> bool:
+    """Whether a template is of the common kind, and holds no text but names and states."""
+    try:
+        tree = ENVIRONMENT.parse(text)
+    except (TemplateError, RecursionError):
+        return False
+    found = list(_list_nodes(tree))
+    texts = [
+        one.data if isinstance(one, nodes.TemplateData) else one.value
+        for one in found
+        if isinstance(one, (nodes.TemplateData, nodes.Const))
+    ]
+    return all(isinstance(one, SAID) for one in found) and all(
+        PLAIN.fullmatch(one.strip()) for one in texts if isinstance(one, str)
+    )
+
+
+def _list_nodes(tree: nodes.Node) -> Iterator[nodes.Node]:
+    yield tree
+    for child in tree.iter_child_nodes():
+        yield from _list_nodes(child)
 
 
 class _Keeper:
@@ -184,7 +278,7 @@ class _Keeper:
 
     def keep_ids(self, value: Any) -> Any:
         """Ids of entities as Home Assistant reads them: in small letters, and several with commas in one text."""
-        kept = _value(value)
+        kept = _keep_value(value)
         if isinstance(kept, list):
             return [self.keep_ids(one) for one in kept]
         if not isinstance(kept, str) or kept == HIDDEN or "{" in kept:
@@ -196,12 +290,12 @@ class _Keeper:
         """Ids of entities alone, where another text may stand: a device trigger may have an id of the registry."""
         kept = self.keep_ids(value)
         listed = kept if isinstance(kept, list) else [kept]
-        return kept if all(isinstance(one, str) and ENTITY.fullmatch(one) for one in listed) else HIDDEN
+        return kept if all(map(is_entity_id, listed)) else HIDDEN
 
     def keys_to_keep(self, read: Collection[str]) -> dict[str, Keep]:
         """What is kept under the keys of a trigger or a condition."""
-        own: dict[str, Keep] = {"entity_id": self.keep_ids, "value_template": _template, "zone": _home}
-        return {key: own.get(key, _value) for key in read}
+        own: dict[str, Keep] = {"entity_id": self.keep_ids, "value_template": _keep_template, "zone": _keep_home_zone}
+        return {key: own.get(key, _keep_value) for key in read}
 
     def keep_trigger(self, text: Any) -> Any:
         """A trigger, or a list of others within it.
@@ -209,55 +303,63 @@ class _Keeper:
         Of one from outside only its kind is kept. One of a kind that is not read keeps the entities that it names: what it
         waits for is not known, but of whom is.
         """
-        kind = _kind(text, "trigger", "platform")
+        kind = _kind_of_part(text, "trigger", "platform")
         read = TRIGGERS.get(kind)
         named: dict[str, Keep] = self.keys_to_keep(read or ())
         if read is None:
-            named = {"target": self.keep_target, "entity_id": self.keep_entities, NESTED: _each(self.keep_trigger)}
+            named = {"target": self.keep_target, "entity_id": self.keep_entities, NESTED: _keep_each(self.keep_trigger)}
         if isinstance(text, Mapping) and kind in OUTER | {"event"} and text.get("enabled") is not False:
-            named = {**named, "event_type": _value}
+            named = {**named, "event_type": _keep_value}
             text = {key: value for key, value in text.items() if key in ("trigger", "platform", "id", *named)}
-        return _part(text, {"trigger": _name, "platform": _name, "id": _value, "variables": _variables, **named})
+        return _keep_part(
+            text, {"trigger": _keep_name, "platform": _keep_name, "id": _keep_value, "variables": _keep_variables, **named}
+        )
 
     def keep_condition(self, text: Any) -> Any:
         """A condition, which may be the text of a template."""
         if isinstance(text, str):
-            return _value(text)
-        kind = _kind(text, "condition")
+            return _keep_value(text)
+        kind = _kind_of_part(text, "condition")
         if not kind and isinstance(text, Mapping) and (short := next((one for one in JOINING if one in text), None)):
             rest = {key: value for key, value in text.items() if key != short}
             kind, text = short, {"condition": short, "conditions": text[short], **rest}
         if kind in JOINING:
-            return _part(text, {"condition": _name, "conditions": _each(self.keep_condition)}, IDLE | {"id"})
+            return _keep_part(text, {"condition": _keep_name, "conditions": _keep_each(self.keep_condition)}, IDLE | {"id"})
         idle = IDLE if kind == "trigger" else IDLE | {"id"}
-        return _part(text, {"condition": _name, **self.keys_to_keep(CONDITIONS.get(kind, ()))}, idle)
+        return _keep_part(text, {"condition": _keep_name, **self.keys_to_keep(CONDITIONS.get(kind, ()))}, idle)
 
     def keep_action(self, text: Any) -> Any:
         """An action, or the text of a condition among them."""
         if isinstance(text, str):
-            return _value(text)
+            return _keep_value(text)
         if isinstance(text, Mapping) and text.keys() & {"condition", *JOINING} and not text.keys() & {"action", "service"}:
             return self.keep_condition(text)
-        service = _kind(text, "action", "service").lower()
+        service = _kind_of_part(text, "action", "service").lower()
         if isinstance(text, Mapping) and text.get("domain") == "mobile_app" and not service:
             text = {"action": (service := "mobile_app.notify")}
         if is_effectless_service(service) or (isinstance(text, Mapping) and "event" in text and not service):
             text = {key: value for key, value in text.items() if key in ("action", "service", "event", "enabled")}
-        known = {"action": _name, "service": _name, "domain": _name, "entity_id": self.keep_ids, "event": lambda told: True}
+        known = {
+            "action": _keep_name,
+            "service": _keep_name,
+            "domain": _keep_name,
+            "entity_id": self.keep_ids,
+            "event": lambda told: True,
+        }
         known["target"] = lambda told: self.keep_target(told, service)
         known["scene"] = self.keep_ids  # short for `scene.turn_on`
         known |= dict.fromkeys(("data", "data_template", "service_data"), lambda told: self.keep_service_data(told, service))
-        conditions, actions = _each(self.keep_condition), _each(self.keep_action)
-        known |= {"if": conditions, "delay": _value, "stop": lambda told: True, "variables": _variables}
-        known |= {"wait_template": _value, "timeout": _value, "continue_on_timeout": _value}
-        known["wait_for_trigger"] = _each(self.keep_trigger)
+        conditions, actions = _keep_each(self.keep_condition), _keep_each(self.keep_action)
+        known |= {"if": conditions, "delay": _keep_value, "stop": lambda told: True, "variables": _keep_variables}
+        known |= {"wait_template": _keep_value, "timeout": _keep_value, "continue_on_timeout": _keep_value}
+        known["wait_for_trigger"] = _keep_each(self.keep_trigger)
         known |= dict.fromkeys(ACTIONS, actions)
-        branch: dict[str, Keep] = {"sequence": actions, "count": _value}
+        branch: dict[str, Keep] = {"sequence": actions, "count": _keep_value}
         branch |= dict.fromkeys(("conditions", "while", "until"), conditions)
-        known |= dict.fromkeys(BRANCHES, _each(lambda one: _part(one, branch, IDLE | {"id"})))
+        known |= dict.fromkeys(BRANCHES, _keep_each(lambda one: _keep_part(one, branch, IDLE | {"id"})))
         if not service and isinstance(text, Mapping) and "device_id" in text:
-            known |= {key: _value for key in text if key not in known and key not in self.codes}
-        kept = _part(text, known, IDLE | {"id"})
+            known |= {key: _keep_value for key in text if key not in known and key not in self.codes}
+        kept = _keep_part(text, known, IDLE | {"id"})
         if isinstance(kept, dict) and isinstance(kept.get("repeat"), list):
             kept["repeat"] = kept["repeat"][0] if kept["repeat"] else {}
         return kept
@@ -268,14 +370,14 @@ class _Keeper:
         if domain == "script" and service not in BESIDE:
             return {}  # what a script is given is not known here, as is what it does
         form = {} if domain in self.sealed else self.forms.get(domain, {}).get(name, {})
-        fields: dict[str, Keep] = {field: _value for field, _ in all_service_fields(form)}
-        return _part(told, fields | {"entity_id": self.keep_ids}, self.codes)
+        fields: dict[str, Keep] = {field: _keep_value for field, _ in all_service_fields(form)}
+        return _keep_part(told, fields | {"entity_id": self.keep_ids}, self.codes)
 
     def keep_target(self, told: Any, service: str = "") -> Any:
         """The entities that a target names, by themselves or by their place."""
         if not isinstance(told, Mapping):
             return HIDDEN
-        kept, domain = _part(told, {"entity_id": self.keep_ids}), service.partition(".")[0]
+        kept, domain = _keep_part(told, {"entity_id": self.keep_ids}), entity_domain(service)
         for key in ("area_id", "device_id", "floor_id", "label_id"):
             found = told.get(key)
             ids = [one for one in (found if isinstance(found, list) else [found]) if one]
@@ -286,7 +388,7 @@ class _Keeper:
                 del kept[key]
                 kept["entity_id"] = [
                     *(named if isinstance(named, list) else [named]),
-                    *(one for one in held if domain in ("homeassistant", one.partition(".")[0])),
+                    *(one for one in held if domain in ("homeassistant", entity_domain(one))),
                 ]
         return kept
 
@@ -314,10 +416,10 @@ def collect_references(listing: Listing) -> AutomationReferences:
                 places[key, id].append(entity)
     told = {place: tuple(sorted(found)) for place, found in places.items()}
     empty = {("device_id", device): () for device in devices} | {("area_id", area): () for area in areas}
-    return AutomationReferences({row["id"]: row["entity_id"] for row in rows}, empty | told, _sun(sources))
+    return AutomationReferences({row["id"]: row["entity_id"] for row in rows}, empty | told, _read_sun_times(sources))
 
 
-def _sun(sources: Mapping[str, Any]) -> dict[str, int]:
+def _read_sun_times(sources: Mapping[str, Any]) -> dict[str, int]:
     """When the sun rises and sets next, in seconds since midnight; nothing if that is not told."""
     attributes: Mapping[str, Any] = next((row["attributes"] for row in sources[STATES] if row["entity_id"] == "sun.sun"), {})
     zone = time_zone_of(sources[CONFIG].get("time_zone"))
@@ -329,3 +431,74 @@ def _sun(sources: Mapping[str, Any]) -> dict[str, int]:
             return {}
         found[event] = round((at.hour * 3600 + at.minute * 60 + at.second) / COARSE) * COARSE % 86400
     return found
+
+
+def is_outside_trigger(text: Mapping[str, Any]) -> bool:
+    """Whether a device trigger is of no entity."""
+    return not isinstance(text.get("entity_id"), str)
+
+
+def rewrite_device_trigger(text: Mapping[str, Any]) -> dict[str, Any]:
+    """A device trigger as one by state or by number. Raises `UnreadableAutomation`."""
+    domain, kind = str(text.get("domain")), str(text.get("type"))
+    held = {key: text[key] for key in ("entity_id", "for", "id") if key in text}
+    if bounds := _read_bounds(text, domain, kind):
+        return {"trigger": "numeric_state", **held, **bounds}
+    if kind == "changed_states":
+        return {"trigger": "state", "to": None, **held}
+    if kind == "hvac_mode_changed" and "to" in text:
+        return {"trigger": "state", "to": text["to"], **held}
+    if kind in ("current_option_changed", "state") and {"from", "to"} & text.keys():
+        return {"trigger": "state", **held, **{key: text[key] for key in ("from", "to") if key in text}}
+    return {"trigger": "state", "to": _state_of_type(domain, kind), **held}
+
+
+def _read_bounds(text: Mapping[str, Any], domain: str, kind: str) -> dict[str, Any]:
+    """The bounds of a number, with the attribute that is compared if it is not the state."""
+    bounds = {key: text[key] for key in ("above", "below") if key in text}
+    attribute = DEVICE_ATTRIBUTES.get((domain, kind))
+    return bounds | {"attribute": attribute} if bounds and attribute else bounds
+
+
+def _state_of_type(domain: str, kind: str) -> str:
+    """The state of an entity of a domain for what a type of a device trigger or condition tells."""
+    if domain in DEVICE_STATES:
+        return DEVICE_STATES[domain].get(kind, kind)
+    if kind in ("turned_on", "turned_off", "on", "off"):
+        return kind.removeprefix("turned_")
+    if domain == "binary_sensor":
+        off = kind in OFF_SENSES or (kind.startswith(("no_", "not_")) and kind != "not_locked")
+        return "off" if off else "on"
+    raise UnreadableAutomation(f"a device trigger or condition of the type '{kind}' of {domain} is not known here")
+
+
+def rewrite_device_condition(text: Mapping[str, Any]) -> dict[str, Any]:
+    """A device condition as one by state or by number. Raises `UnreadableAutomation`."""
+    domain, kind = str(text.get("domain")), str(text.get("type")).removeprefix("is_")
+    if is_outside_trigger(text):
+        raise UnreadableAutomation("a condition is on a device, which names no entity")
+    named = {"entity_id": text["entity_id"]}
+    if bounds := _read_bounds(text, domain, kind):
+        return {"condition": "numeric_state", **named, **bounds}
+    held = {"for": text["for"]} if text.get("for") is not None else {}
+    if kind in ("hvac_mode", "preset_mode") and kind in text:
+        attribute = {"attribute": kind} if kind == "preset_mode" else {}
+        return {"condition": "state", **named, "state": text[kind], **attribute}
+    if kind == "selected_option" and "option" in text:
+        return {"condition": "state", **named, "state": text["option"]}
+    return {
+        "condition": "state",
+        **named,
+        "state": SEVERAL_STATES.get((domain, kind)) or _state_of_type(domain, kind),
+        **held,
+    }
+
+
+def rewrite_device_action(text: Mapping[str, Any]) -> dict[str, Any]:
+    """A device action as the call of a service. Raises `UnreadableAutomation`."""
+    domain, kind = str(text.get("domain")), str(text.get("type"))
+    if is_outside_trigger(text):
+        raise UnreadableAutomation("an action is on a device, and names no entity")
+    data = {key: value for key, value in text.items() if key not in NO_DATA} | BRIGHTNESS_STEPS.get(kind, {})
+    service = DEVICE_SERVICES.get(domain, {}).get(kind, kind)
+    return {"action": f"{domain}.{service}", "target": {"entity_id": text["entity_id"]}, "data": data}

@@ -15,7 +15,7 @@ from homerl.host.terminal import Command, OnCpu, Served, check_option_value, con
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
+    from homerl.envs.assistant.serving.real_home import HomeAssistantHome
     from homerl.envs.homeenv.sim.home import Home
     from homerl.play.loop import Agent
 
@@ -56,10 +56,9 @@ def serve_agent(
     ingress: Annotated[str | None, typer.Option(help="address of a proxy that needs no key for the page")] = None,
 ) -> None:
     """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
-    from homerl.envs.assistant.serving.agent_journal import AgentJournal
-    from homerl.envs.assistant.serving.agent_request import MODES
     from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-    from homerl.envs.assistant.serving.consent_guard import Guard
+    from homerl.envs.assistant.serving.consent import Guard
+    from homerl.envs.assistant.serving.exchange_journal import MODES, AgentJournal
     from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint
     from homerl.host.web_server import ServerAddress, open_listening_socket, read_key_variable
 
@@ -160,7 +159,7 @@ def _find_homes(file: Path | None, url: str | None, token_env: str, mode: str) -
 
     from homerl.envs.assistant.home_import import fetch_listing, import_home
     from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError, HomeAssistantUnreachable, read_token
-    from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
+    from homerl.envs.assistant.serving.real_home import HomeAssistantHome
 
     twin = _load_home(file) if file else None
     try:

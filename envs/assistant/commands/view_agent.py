@@ -14,7 +14,8 @@ from homerl.host.terminal import Command, OutPage, console, count_with_noun
 
 def view_agent(log: Annotated[Path, typer.Argument(help="a log of `homerl serve-agent`")], out: OutPage = None) -> None:
     """Write a page of what a served agent did, or would have done, day by day."""
-    from homerl.envs.assistant.serving.agent_journal import OWNER_ALONE, read_journal, render_journal_page
+    from homerl.envs.assistant.serving.exchange_journal import OWNER_ALONE, read_journal
+    from homerl.envs.assistant.serving.journal_page import render_journal_page
 
     found = read_journal(log)
     if found.damaged and not found.entries:

@@ -1,7 +1,10 @@
 """The product of an entity: one of its domain narrowed to what the entity has, and what else it shows beside that.
 
+What no product of its domain has is made of what the entity shows: its attributes, and the forms of its services.
+
 Invariants:
-- Each service of the entity's domain that it supports is a service of the product, or is noted; so is each attribute.
+- Each service of the entity's domain that it supports is a service of the product, or is noted with the reason; so is each
+  attribute. A service whose effect its form does not tell changes nothing, and is noted too.
 - Names are Home Assistant's wherever code can use them; the link has the others.
 - Entities that are alike share one product.
 """
@@ -11,6 +14,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import keyword
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import count
@@ -18,29 +23,26 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.assistant.listing import product_narrowing as narrowing
-from homerl.envs.assistant.listing.capabilities import STATES, Typed, apply_entity_limits, moment_format, switched_on_state
-from homerl.envs.assistant.listing.generic_products import (
-    SWITCHED,
-    ImportNote,
-    generic_attributes,
-    generic_service,
-    generic_state,
-    to_identifier,
-)
-from homerl.envs.assistant.listing.home_listing import WHITE, ListedEntity, light_colour_modes, limit_light_modes
-from homerl.envs.assistant.listing.homeassistant_client import ROAMING, is_moved_at_once
-from homerl.envs.assistant.listing.product_narrowing import Spec
-from homerl.envs.assistant.listing.service_forms import (
+from homerl.envs.assistant.listing.entity_capabilities import (
+    CAPABILITIES,
+    STATES,
     Forms,
+    Typed,
     all_service_fields,
     applicable_fields,
+    apply_entity_limits,
+    moment_format,
     shipped_service_forms,
     supported_feature_bits,
+    switched_on_state,
 )
-from homerl.envs.assistant.listing.unit_conversion import convert_to_entity_units
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
+from homerl.envs.assistant.listing.home_listing import WHITE, ImportNote, ListedEntity, is_number, light_colour_modes
+from homerl.envs.assistant.listing.homeassistant_client import ROAMING, is_moved_at_once
+from homerl.envs.assistant.listing.product_narrowing import Spec
+from homerl.envs.assistant.privacy import is_secret_attribute
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, DeviceSpec, spec_from_json
-from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE, Link
+from homerl.envs.homeenv.sim.home_plan import AVAILABLE, Link
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, canonical_moment
 
@@ -59,13 +61,18 @@ REPEATED = {  # what the state, or another attribute, tells too
 STEPS = ("percentage_step",)  # arguments that are no value of the attribute of this name
 HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
 PLAIN = (*SENSORS, "air_quality", "sun", "zone", "event", "device_tracker", "calendar")  # domains whose state nobody sets
-
-
-GROUPED = [  # its services, which are those of no domain there
-    {"name": "turn_on", "description": "Turn it on", "code": 'self.state = "on"'},
-    {"name": "turn_off", "description": "Turn it off", "code": 'self.state = "off"'},
-    {"name": "toggle", "description": "Switch it over", "code": 'self.state = "off" if self.state == "on" else "on"'},
-]
+SWITCHING = {  # what services do that switch
+    "turn_on": 'self.state = "on"',
+    "turn_off": 'self.state = "off"',
+    "toggle": 'self.state = "off" if self.state == "on" else "on"',
+}
+SAID = {"turn_on": "Turn it on", "turn_off": "Turn it off", "toggle": "Switch it over"}
+# the services of a group, which are those of no domain there
+GROUPED = [{"name": name, "description": SAID[name], "code": code} for name, code in SWITCHING.items()]
+WRITTEN = frozenset(  # kinds of selectors whose values are texts
+    "text select state time date datetime duration entity area device template icon".split()
+)
+SWITCHED = ("on", "off")  # states of what can only be switched
 
 Product = tuple[DeviceSpec, Link, list[ImportNote]]  # with its names there, and what was not understood
 
@@ -170,7 +177,7 @@ def _make_product(base: DeviceSpec | None, entity: ListedEntity, forms: Forms, m
     elif base is not None and entity.domain == "fan":
         spec = narrowing.set_fan_speeds(spec, entity.attributes.get("percentage_step"))
     elif base is not None and entity.domain == "light":
-        spec = limit_light_modes(spec, entity.attributes)
+        spec = narrowing.limit_light_modes(spec, entity.attributes)
     if is_moved_at_once(entity.domain, entity.past, entity.attributes.get("assumed_state") is True):
         spec = narrowing.remove_docking_time(spec) if entity.domain in ROAMING else narrowing.remove_travel_time(spec)
     attributes = {attribute["name"]: attribute for attribute in spec.get("attributes", ())}
@@ -229,7 +236,7 @@ def _refuse_out_of_reach(spec: Spec) -> Spec:
 
 def _narrow_to_entity(base: DeviceSpec, entity: ListedEntity, forms: Forms) -> Spec:
     """The product of the domain with what the entity has."""
-    spec = convert_to_entity_units(entity, base.model_dump(mode="json", exclude_defaults=True))
+    spec = narrowing.convert_to_entity_units(entity, base.model_dump(mode="json", exclude_defaults=True))
     shown = {"state", *entity.attributes}
     shown |= {one["name"] for one in spec["attributes"] if _hides_attributes(entity) or one.get("internal")}
     offered = _offered_services(entity)
@@ -331,3 +338,123 @@ def _with_own_id(spec: Spec) -> Spec:
     plain = spec | {"userdata": spec["userdata"] | {"spid": ""}}
     digest = hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=4).hexdigest()
     return spec | {"userdata": spec["userdata"] | {"spid": f"ha_{spec['userdata']['category']}-{digest}"}}
+
+
+def to_identifier(theirs: str) -> str:
+    """A name that code can use."""
+    name = re.sub(r"\W", "_", theirs, flags=re.ASCII).strip("_") or "x"
+    name = f"x_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
+    return name if name.isidentifier() else "x"
+
+
+def generic_state(entity: ListedEntity) -> Typed:
+    """The state as an attribute: a number if it has a unit, one of the entity's own options, or a text."""
+    state: Typed = {"name": "state", "type": "str"}
+    if "unit_of_measurement" in entity.attributes or "state_class" in entity.attributes:
+        state |= {"type": "float", "nullable": True}
+    return apply_entity_limits(state, "state", entity)
+
+
+def generic_attributes(entity: ListedEntity, known: frozenset[str], notes: list[ImportNote]) -> Iterator[tuple[str, Typed]]:
+    """The attributes that nothing else explains, as (Home Assistant's name, attribute)."""
+    for name, value in sorted(entity.attributes.items()):
+        if name in known or name in CAPABILITIES or is_secret_attribute(name):
+            continue
+        typed = _type_of_value(value)
+        if typed is None:
+            why = "it has no value now, so its type is not known" if value is None else "its value is nested"
+            notes.append(ImportNote(entity.entity_id, f"attribute {name}", why, minor=value is None))
+        else:
+            yield name, {"name": to_identifier(name), **typed, "nullable": True, "read_only": True}
+
+
+def _type_of_value(value: Any) -> Typed | None:
+    if isinstance(value, bool):
+        return {"type": "bool"}
+    if isinstance(value, (int, float)):
+        return {"type": "float"}
+    if isinstance(value, str):
+        return {"type": "str"}
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return {"type": "list", "items": [{"type": "str"}]}
+    if isinstance(value, list) and all(map(is_number, value)):
+        return {"type": "list", "items": [{"type": "float"}]}
+    return None
+
+
+def generic_service(
+    entity: ListedEntity, full: str, forms: Forms, attributes: Mapping[str, Typed], notes: list[ImportNote]
+) -> dict[str, Any] | None:
+    """A service by its form. It sets the attributes that its arguments name, and the state if its name says so."""
+    domain, _, name = full.partition(".")
+    form = forms.get(domain, {}).get(name)
+    if form is None:
+        notes.append(ImportNote(entity.entity_id, f"service {full}", "Home Assistant does not list its fields"))
+        return None
+    arguments: list[Typed] = []
+    for field, said in applicable_fields(form, entity.attributes):
+        typed = _type_of_selector(said.get("selector") or {})
+        if typed is None:
+            (kind,) = [*(said.get("selector") or {}), "?"][:1]
+            why = f"its field {field} is of the kind '{kind}', which cannot be simulated"
+            notes.append(ImportNote(entity.entity_id, f"service {full}", why))
+            if said.get("required"):
+                return None
+            continue
+        made = {"name": to_identifier(field), **apply_entity_limits(typed, field, entity)}
+        arguments.append(made if said.get("required") else made | {"required": False})
+    code = list(_write_code(name, arguments, attributes))
+    if not code:
+        reads = not (form.get("response") or {}).get("optional", True)  # what must answer
+        why = "what it changes is not known, so here it changes nothing"
+        notes.append(ImportNote(entity.entity_id, f"service {full}", why, minor=reads or domain == "script"))
+    made = {
+        "name": to_identifier(name),
+        "description": form.get("description") or name.replace("_", " ").capitalize(),
+        "code": "\n".join(code),
+    }
+    return made | ({"arguments": arguments} if arguments else {})
+
+
+def _write_code(name: str, arguments: list[Typed], attributes: Mapping[str, Typed]) -> Iterator[str]:
+    state = attributes.get("state", {})
+    switched = state.get("type") == "str" and set(SWITCHED) <= set(state.get("options", SWITCHED))
+    if switched and name in SWITCHING:
+        yield SWITCHING[name]
+    for argument in arguments:
+        target = argument["name"]
+        if name in ("set_value", "select_option") and target in ("value", "option"):
+            target = "state"
+        if "derived" in attributes.get(target, {}):
+            continue
+        if (target in attributes and target != "state") or (target == "state" and state.get("type") == argument["type"]):
+            given, was = argument["name"], f"self.{target}"
+            yield f"{was} = {given}" if argument.get("required", True) else f"{was} = {given} if {given} != None else {was}"
+
+
+def _type_of_selector(selector: Mapping[str, Any]) -> Typed | None:
+    """The type of what a selector lets people choose; None for what is no plain value."""
+    kind, said = next(iter(selector.items()), ("text", None))
+    said = said or {}
+    if kind == "number":
+        low, high, step = said.get("min"), said.get("max"), said.get("step", 1)
+        whole = isinstance(step, (int, float)) and step % 1 == 0
+        whole = whole and not any(isinstance(bound, float) and bound % 1 for bound in (low, high))
+        typed: Typed = {"type": "int" if whole else "float"}
+        return typed | ({"range": [low, high]} if low is not None and high is not None and low < high else {})
+    if kind == "boolean":
+        return {"type": "bool"}
+    if kind == "select" and said.get("options") and not said.get("custom_value"):
+        options = [option["value"] if isinstance(option, dict) else option for option in said["options"]]
+        return _type_of_several(said, {"type": "str", "options": list(map(str, options))})
+    if kind == "color_rgb":
+        return {"type": "tuple", "items": [{"type": "int", "range": [0, 255]}] * 3}
+    if kind == "color_temp":
+        return {"type": "int", "unit": "kelvin"}
+    if kind in WRITTEN:
+        return _type_of_several(said, {"type": "str"})
+    return None
+
+
+def _type_of_several(said: Mapping[str, Any], one: Typed) -> Typed:
+    return {"type": "list", "items": [one]} if said.get("multiple") else one

@@ -1,16 +1,11 @@
-"""What goes wrong with a Home Assistant, in words for its owner.
-
-A WebSocket client of Home Assistant.
+"""A WebSocket client of Home Assistant, and what its history tells of devices that move: whether they take their time.
 
 Invariants:
-- a token comes from an environment variable and is in no log, repr or message of an error; it is shown only to the address
-  that its owner gave: a redirect is not followed;
-- whatever goes wrong is a `HomeAssistantError` that says what, where and what to do;
-- one command is under way at a time, and its answer belongs to it: a late answer to a command given up is skipped.
-
-What the home's own history tells of devices that move: whether they take their time, or are there at once.
-
-Invariant: of an entity's past nothing is kept but which states it was in.
+- A token comes from an environment variable and is in no log, repr or message of an error. It is shown only to the address
+  that its owner gave: a redirect is not followed.
+- Whatever goes wrong is a `HomeAssistantError` that says what, where and what to do, in words for the home's owner.
+- One command is under way at a time, and its answer belongs to it: a late answer to a command given up is skipped.
+- Of an entity's past nothing is kept but which states it was in.
 """
 
 from __future__ import annotations
@@ -31,7 +26,17 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as opening
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from homerl.envs.assistant.listing.home_listing import ASSIST, ENTRIES, EXPOSED, HISTORY, PLAIN, SERVICES, STATES, Listing
+from homerl.envs.assistant.listing.home_listing import (
+    ASSIST,
+    ENTRIES,
+    EXPOSED,
+    HISTORY,
+    PLAIN,
+    SERVICES,
+    STATES,
+    Listing,
+    entity_domain,
+)
 
 
 class HomeAssistantError(Exception):
@@ -265,7 +270,7 @@ async def with_state_history(client: HomeAssistantClient, listing: Listing) -> L
     """
     now, known = datetime.now(UTC), listing.sources.get(HISTORY, {})
     names = {row["entity_id"] for row in listing.sources[STATES]} - known.keys()
-    moving = [name for name in names if name.partition(".")[0] in (*MOVING, *ROAMING)]
+    moving = [name for name in names if entity_domain(name) in (*MOVING, *ROAMING)]
     asked = {"start_time": (now - PAST).isoformat(), "end_time": now.isoformat(), "entity_ids": sorted(moving)}
     try:
         told = await client.call_command("history/history_during_period", **asked, no_attributes=True) if moving else {}
@@ -276,10 +281,10 @@ async def with_state_history(client: HomeAssistantClient, listing: Listing) -> L
     seen = dict(known)
     for name in moving:
         states = [str(row.get("s", row.get("state", ""))) for row in told.get(name, ())]
-        if name.partition(".")[0] in ROAMING:
+        if entity_domain(name) in ROAMING:
             states = states[: max((number for number, state in enumerate(states, 1) if state == HOME), default=0)]
         seen[name] = sorted({*states} - NONE)
-    return listing.model_copy(update={"sources": listing.sources | {HISTORY: dict(sorted(seen.items()))}})
+    return listing.with_sources({HISTORY: dict(sorted(seen.items()))})
 
 
 def is_moved_at_once(domain: str, states: Collection[str], assumed: bool) -> bool:

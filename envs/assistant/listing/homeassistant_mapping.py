@@ -1,11 +1,8 @@
-"""Durations as Home Assistant writes them, and the clock of a home.
-
-Invariant: what is none is None, and never guessed.
-
-Between a home and the Home Assistant that it was imported from: calls, states, both ways.
+"""Between a home and the Home Assistant that it was imported from: calls, states, durations, the clock.
 
 Invariants:
 - Nothing here reads or changes anything but its arguments: a home is never changed, a new one is given.
+- A text that is no duration is None, and never guessed.
 - `from_homeassistant` of what `to_homeassistant` gives is the same call.
 - What a state shows of a device, `values_from_state`, are canonical values of the device's attributes.
 """
@@ -17,18 +14,18 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
-from homerl.envs.assistant.listing.home_listing import COLOURED
-from homerl.envs.assistant.listing.service_forms import all_service_fields, shipped_service_forms
+from homerl.envs.assistant.listing.entity_capabilities import all_service_fields, shipped_service_forms
+from homerl.envs.assistant.listing.home_listing import COLOURED, entity_domain, is_number
 from homerl.envs.assistant.privacy import hide_secret_values
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 from homerl.envs.homeenv.sim.assist.value_translation import translation_table
 from homerl.envs.homeenv.sim.automation import arm_rule
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Attribute
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument, Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE, SAME, Link
-from homerl.envs.homeenv.sim.state.home_state import replace_rooms_by_ids
-from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
+from homerl.envs.homeenv.sim.home_plan import AVAILABLE, SAME, Link
+from homerl.envs.homeenv.sim.home_state import replace_rooms_by_ids
+from homerl.envs.homeenv.sim.rules import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import attributes_in, parse_expression
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, canonical_moment
@@ -71,11 +68,21 @@ def device_link(home: Home, did: str) -> Link:
     return home.plan.origin.link_of_device(did) if home.plan.origin else SAME
 
 
+def home_zone(home: Home) -> tzinfo:
+    """The time zone of a home's clock: that in which it is there."""
+    return home.plan.origin.time_zone if home.plan.origin else UTC
+
+
+def _find_device(home: Home, did: str) -> Device:
+    """A device of the home. Raises `Refused` if there is none."""
+    if (device := home.plan.devices_by_did.get(did)) is None:
+        raise Refused("unknown_device", f"there is no device '{did}'")
+    return device
+
+
 def to_homeassistant(home: Home, did: str, service: str, arguments: Mapping[str, Any]) -> ServiceCall:
     """The call there that a call here stands for. Arguments that are None are not sent. Raises `Refused` as a call would."""
-    device = home.plan.devices_by_did.get(did)
-    if device is None:
-        raise Refused("unknown_device", f"there is no device '{did}'")
+    device = _find_device(home, did)
     if service not in device.spec.service_index:
         raise Refused("unknown_service", f"{device.name} {did} has no service '{service}'")
     link = device_link(home, did)
@@ -91,14 +98,12 @@ def from_homeassistant(home: Home, entity: str, service: str, data: Mapping[str,
     `homeassistant.turn_on` is the `turn_on` of the entity's domain. Arguments that Home Assistant would ignore for this
     entity are left out.
     """
-    device = home.plan.devices_by_did.get(entity)
-    if device is None:
-        raise Refused("unknown_device", f"there is no device '{entity}'")
+    device = _find_device(home, entity)
     link = device_link(home, entity)
     domain, _, name = service.partition(".")
     full = f"{entity_domain(entity)}.{name}" if domain == "homeassistant" else service
     ours = next((mine for mine, there in link.services.items() if there == full), name)
-    if ours not in device.spec.service_index or full.partition(".")[0] != entity_domain(entity):
+    if ours not in device.spec.service_index or entity_domain(full) != entity_domain(entity):
         raise Refused("unknown_service", f"{device.name} {entity} has no service '{service}'")
     mine = {there: here for here, there in link.arguments.items()}
     known = {argument.name: argument for argument in device.spec.service_index[ours].service.arguments}
@@ -122,9 +127,8 @@ def _with_whole_moment(home: Home, device: Device, data: Mapping[str, Any]) -> M
         return data
     told = {key: str(value) for key, value in data.items()}
     if "timestamp" in told:
-        zone = home.plan.origin.time_zone if home.plan.origin else UTC
         try:
-            told["datetime"] = str(datetime.fromtimestamp(float(told["timestamp"]), zone))
+            told["datetime"] = str(datetime.fromtimestamp(float(told["timestamp"]), home_zone(home)))
         except (ValueError, OverflowError, OSError):
             told["datetime"] = ""
     time = canonical_moment("time", told.get("time", ""))
@@ -140,7 +144,7 @@ def _as_argument(argument: Argument | None, value: Any, domain: str) -> Any:
     """The value as the argument has it. Raises `Refused` for a text that is no such time."""
     if argument is None:
         return value
-    if argument.type == "str" and isinstance(value, (int, float)) and not isinstance(value, bool):
+    if argument.type == "str" and is_number(value):
         return str(value)  # Home Assistant makes texts of numbers, and a list of one
     if argument.type == "list" and isinstance(value, str):
         return [value]
@@ -153,11 +157,6 @@ def _as_argument(argument: Argument | None, value: Any, domain: str) -> Any:
     rules = translation_table().domains.get(domain)
     clamped = rules and argument.name in rules.clamps and argument.type in NUMBERS
     return argument.nearest_in_range(value) if clamped else value
-
-
-def entity_domain(entity: str) -> str:
-    """The kind of an entity: `light` of `light.bed`."""
-    return entity.partition(".")[0]
 
 
 class AttributeReading(NamedTuple):
@@ -214,7 +213,7 @@ def refresh_home(home: Home, states: Iterable[Mapping[str, Any]], now: datetime 
     """
     fresh = home.fork()
     if now is not None:
-        fresh.clock = local_clock(now, home.plan.origin.time_zone if home.plan.origin else UTC)
+        fresh.clock = local_clock(now, home_zone(home))
         fresh.air = None  # it begins anew with the rooms as they are
     enabled: dict[str, bool] = {}
     for row in states:
@@ -299,6 +298,6 @@ def _as_type(attribute: Attribute, shown: Any) -> Any:
         return int(number) if kind == "int" and isinstance(number, float) and number.is_integer() else number
     if kind == "bool" and isinstance(shown, str):
         return {"on": True, "off": False, "true": True, "false": False}.get(shown.lower(), shown)
-    if kind in ("str", "enum") and isinstance(shown, (int, float)) and not isinstance(shown, bool):
+    if kind in ("str", "enum") and is_number(shown):
         return str(shown)
     return shown

@@ -19,10 +19,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from homerl.envs.assistant.listing import home_listing as ha
-from homerl.envs.assistant.listing.home_listing import Listing
-from homerl.envs.assistant.listing.listing_cleaning import clean_listing
-from homerl.envs.assistant.listing.service_forms import shipped_service_forms, supported_services
-from homerl.envs.assistant.listing.unit_conversion import SYSTEMS
+from homerl.envs.assistant.listing.entity_capabilities import shipped_service_forms, supported_services
+from homerl.envs.assistant.listing.home_listing import SYSTEMS, Listing, clean_listing
 from homerl.envs.core.documents import Document, InputError, read_json, read_yaml, write_atomic
 
 SAVED = "listing.json"

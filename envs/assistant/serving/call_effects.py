@@ -1,33 +1,58 @@
-"""What calls change in a home, at once and later, and whether another home became the same.
+"""What a call could cause: at once, later by automations, and unseen by the twin; and whether the real home became so.
+
+The twin follows the automations of the home, but no automation that was not understood, and no group: a group that is called
+drives its members in the real home alone, and there alone does its state follow theirs.
 
 Invariants: nothing here changes a home. What happens later without the calls too, such as at a time of day, is no change.
 What an automation does to a device is in the changes or the actions, also if the twin refuses it or shows nothing of it.
+What the twin does not follow is told too often rather than not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from homerl.envs.assistant.device_names import normalize_text
-from homerl.envs.assistant.listing.areas_to_rooms import SPACELESS
-from homerl.envs.assistant.listing.homeassistant_mapping import entity_domain
-from homerl.envs.assistant.listing.import_agreement import PRESSED
-from homerl.envs.assistant.serving.agent_journal import ChangeRecord
+from homerl.envs.assistant.listing.home_listing import entity_domain, is_entity_id
+from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
 from homerl.envs.assistant.serving.live_situation import TwinCall
+from homerl.envs.assistant.serving.secret_masking import HIDDEN
+from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.devices.rooms import HOME
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.envs.homeenv.sim.state.home_state import SlotChange
-from homerl.envs.homeenv.sim.state.rules_and_programs import Action, HomeRule
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
+from homerl.envs.homeenv.sim.home_state import SlotChange
+from homerl.envs.homeenv.sim.rules import HomeRule, RuleProgress
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType
 
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
 ON, OFF = frozenset("on idle playing paused buffering".split()), frozenset(("off", "standby"))  # states of media players
 OF_NUMBER, OF_RANGE = 0.02, 0.01  # the shares of a number, and of its range, by which devices round at most
 FORESIGHT_SECONDS = 3600  # in which automations are followed; what still waits then counts as if it happened
+PRESSED = ("button", "input_button", "notify", "scene")  # domains whose state there is when they were pressed last
+
+Links = Mapping[str, Iterable[str]]
+
+
+class ChangeRecord(Model):
+    """What a call changes: the value before, at once after, and once all that moves has arrived (`settled`).
+
+    `actual` is the value in the real home afterwards, if it was another one; `compared` says whether it was looked at. The
+    values of a `hidden` one are not told, and the real home does not tell its own.
+    """
+
+    did: str
+    device: str
+    path: str
+    before: Any = None
+    after: Any = None
+    settled: Any = None
+    actual: Any = None
+    differs: bool = False
+    compared: bool = False
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +70,48 @@ class LaterEffects:
     def affected_dids(self) -> list[str]:
         """The devices of the changes and of the actions."""
         return [*dict.fromkeys([*(one.did for one in self.changes), *(one.did for one in self.actions)])]
+
+
+@dataclass(frozen=True)
+class Effects:
+    """All that calls could cause, without the values of password fields.
+
+    `called` are their devices, and `changes` what changes at once. `unseen` are, by device called or changed, the entities
+    on which automations may act then that the twin does not follow.
+    """
+
+    called: tuple[str, ...] = ()
+    changes: tuple[ChangeRecord, ...] = ()
+    later: LaterEffects = field(default_factory=LaterEffects)
+    unseen: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def foresee_effects(
+        cls, home: Home, twin: Home, calls: Iterable[TwinCall], passwords: Collection[str], groups: Links
+    ) -> Effects:
+        """What calls could cause that were made in a twin of a home. `groups` are the members of groups, as known before."""
+
+        def hidden(changes: Sequence[ChangeRecord]) -> tuple[ChangeRecord, ...]:
+            values = {"before": HIDDEN, "after": HIDDEN, "settled": HIDDEN, "hidden": True}
+            return tuple(one.model_copy(update=values) if one.did in passwords else one for one in changes)
+
+        later = foresee_later_effects(home, twin)
+        seen = cls(
+            called=tuple(call.did for call in calls),
+            changes=hidden(changes_between(home, twin)),
+            later=replace(later, changes=hidden(later.changes)),
+        )
+        return replace(seen, unseen=find_unseen_reach(home, seen.touched_dids, {**groups, **list_groups(home)}))
+
+    @property
+    def changed_dids(self) -> list[str]:
+        """The devices that change, at once or later."""
+        return [*(change.did for change in self.changes), *self.later.affected_dids]
+
+    @property
+    def touched_dids(self) -> list[str]:
+        """The devices that are called or change, each once."""
+        return [*dict.fromkeys([*self.called, *self.changed_dids])]
 
 
 def changes_between(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
@@ -82,11 +149,7 @@ def foresee_later_effects(before: Home, after: Home) -> LaterEffects:
         future.advance(FORESIGHT_SECONDS)
     now = {one.slot: one.after for one in before.diff(after)}
     at_once = {plan.slots[one.slot].owner for one in _visible_changes(before, after)}
-    stirred = [
-        rule
-        for rule in rules
-        if _is_stirred(_progress_of_rule(without, rule), _progress_of_rule(with_calls, rule), before.clock)
-    ]
+    stirred = [rule for rule in rules if _is_stirred(without, with_calls, rule, before.clock)]
     driven = _devices_acted_on(stirred) | (_devices_acted_on(rules) - at_once)
     changes = tuple(
         _record_change(plan, one)
@@ -96,11 +159,11 @@ def foresee_later_effects(before: Home, after: Home) -> LaterEffects:
     changed = {change.did for change in changes}
     actions = []
     for rule in stirred:
-        course = _progress_of_rule(with_calls, rule)
+        course, waits = _progress_of_rule(with_calls, rule)
         # the devices whose changes tell what the automation does: none if it still waits
         seen = set() if course.since is not None else at_once | changed if course.fired == before.clock else changed
         # of its steps, unless a run still waits, those to which it has come
-        everything = rule.definition.steps is None or course.waits
+        everything = rule.definition.steps is None or waits
         for action in rule.definition.actions:
             if (everything or course.tried.get(action, -1) >= before.clock) and action.did not in seen:
                 actions.append(TwinCall(action.did, action.service, dict(action.arguments)))
@@ -128,35 +191,98 @@ def _visible_changes(before: Home, after: Home) -> Iterator[SlotChange]:
             yield one
 
 
-@dataclass(frozen=True)
-class AutomationProgress:
-    """How far an automation has come: since when it waits to act, when it acted last, and its calls (`RuleProgress.tried`).
-
-    It `waits` if a run of it does.
-    """
-
-    since: int | None = None
-    fired: int | None = None
-    tried: Mapping[Action, int] = field(default_factory=dict)
-    waits: bool = False
-
-
-def _progress_of_rule(home: Home, rule: HomeRule) -> AutomationProgress:
+def _progress_of_rule(home: Home, rule: HomeRule) -> tuple[RuleProgress, bool]:
+    """How far an automation has come, and whether a run of it waits."""
     waits = any(one.id.startswith(f"{rule.id}#") for one in home.rules)
-    found = next((one.progress for one in home.rules if one.id == rule.id), None)
-    return AutomationProgress() if found is None else AutomationProgress(found.since, found.fired, found.tried, waits)
+    return next((one.progress for one in home.rules if one.id == rule.id), RuleProgress()), waits
 
 
-def _is_stirred(without: AutomationProgress, with_calls: AutomationProgress, begin: int) -> bool:
+def _is_stirred(without: Home, with_calls: Home, rule: HomeRule, begin: int) -> bool:
     """Whether an automation waits or has acted since a time, and not so without the calls."""
-    waits = with_calls.since not in (None, without.since) or with_calls.waits > without.waits
-    acted = with_calls.fired != without.fired and (with_calls.fired or 0) >= begin
-    return waits or acted or not with_calls.tried.keys() <= without.tried.keys()
+    (before, before_waits), (after, after_waits) = _progress_of_rule(without, rule), _progress_of_rule(with_calls, rule)
+    waits = after.since not in (None, before.since) or after_waits > before_waits
+    acted = after.fired != before.fired and (after.fired or 0) >= begin
+    return waits or acted or not after.tried.keys() <= before.tried.keys()
 
 
 def _devices_acted_on(rules: Iterable[HomeRule]) -> set[str]:
     """The devices that automations act on."""
     return {action.did for rule in rules for action in rule.definition.actions}
+
+
+@dataclass(frozen=True)
+class AutomationPath:
+    """From what an automation reads to what it acts on. `followed` says whether the twin plays it."""
+
+    reads: frozenset[str]
+    acts: frozenset[str]
+    followed: bool
+
+
+def find_unseen_reach(home: Home, dids: Iterable[str], members: Links) -> dict[str, frozenset[str]]:
+    """The entities on which automations may act, unseen by the twin, because of these devices, by device.
+
+    `members` are the entities that groups list.
+    """
+    paths = list(_automation_paths(home))
+    if not paths:
+        return {}
+    holders = defaultdict[str, set[str]](set)
+    for group, held in members.items():
+        for one in held:
+            holders[one].add(group)
+
+    def reached(did: str) -> set[str]:
+        """What changes in the real home with a device: what it drives, and the groups of all that."""
+        return _reach_of_links(_reach_of_links({did}, members), holders)
+
+    onward = {path: set[str]().union(*map(reached, path.acts)) for path in paths}
+    ends = {path: {*path.acts} for path in paths}
+    grown = True
+    while grown:  # an automation may make another one act
+        sizes = [len(found) for found in ends.values()]
+        for path in paths:
+            ends[path] |= set[str]().union(*(ends[other] for other in paths if other.reads & onward[path]))
+        grown = sizes != [len(found) for found in ends.values()]
+    told: dict[str, frozenset[str]] = {}
+    for did in dids:
+        # those that read the device itself are followed, if any are
+        unseen = {True: reached(did) - {did}, False: reached(did)}
+        told[did] = frozenset().union(*(found for path, found in ends.items() if path.reads & unseen[path.followed]))
+    return told
+
+
+def _automation_paths(home: Home) -> Iterator[AutomationPath]:
+    for rule in home.rules:
+        compiled = rule.compiled
+        if rule.progress.enabled and (compiled.trigger_slots or compiled.awaited_slots):
+            reads = frozenset(home.plan.slots[slot].owner for slot in compiled.trigger_slots)
+            acts = frozenset(action.did for action in rule.definition.actions)
+            yield AutomationPath(reads, acts, followed=True)
+            awaited = frozenset(home.plan.slots[slot].owner for slot in compiled.awaited_slots)
+            yield AutomationPath(awaited, acts, followed=False)  # whether it waits there, the twin does not know
+    for one in home.plan.origin.unfollowed if home.plan.origin else ():
+        yield AutomationPath(frozenset(one.reads), frozenset(one.acts), followed=False)
+
+
+def _reach_of_links(dids: set[str], links: Links) -> set[str]:
+    """These devices, and all that links lead to."""
+    found, new = set(dids), set(dids)
+    while new:
+        new = {other for did in new for other in links.get(did, ())} - found
+        found |= new
+    return found
+
+
+def list_groups(home: Home) -> dict[str, tuple[str, ...]]:
+    """The entities that devices of a home list, such as groups their members, by device."""
+    return {device.did: listed for device in home.plan.devices if (listed := listed_entities(home, device))}
+
+
+def listed_entities(home: Home, device: Device) -> tuple[str, ...]:
+    """The entities that a device lists."""
+    listed = (value for value in home.state_of(device.did).values() if isinstance(value, tuple))
+    return tuple(one for value in listed for one in value if is_entity_id(one))
 
 
 def compare_change(change: ChangeRecord, home: Home) -> ChangeRecord:
@@ -197,20 +323,6 @@ def _is_near(kind: ValueType, actual: Any, wanted: Any) -> bool:
 def _rounding_step(kind: ValueType) -> float:
     """By how much a number of this range may be off; none if it has no range."""
     return OF_RANGE * (kind.range[1] - kind.range[0]) if kind.range else 0
-
-
-def spoken_device_name(plan: FixedPlan, did: str) -> str:
-    """What a person calls a device: its whole name, with its room if that is one word or another device has it too."""
-    device = plan.devices_by_did[did]
-    name = _whole_name(plan, device)
-    alike = sum(_whole_name(plan, other) == name for other in plan.devices) > 1
-    placed = device.room.id == HOME or normalize_text(device.room.name) in normalize_text(name)
-    bare = " " not in name.strip() and not SPACELESS.search(name)
-    return name if placed or not (alike or bare) else f"{device.room.name} {name}"
-
-
-def _whole_name(plan: FixedPlan, device: Device) -> str:
-    return (plan.origin and plan.origin.link_of_device(device.did).name) or device.name
 
 
 def was_asked_for(change: ChangeRecord, made: Sequence[TwinCall]) -> bool:

@@ -25,22 +25,11 @@ from typing import cast
 
 from homerl.envs.assistant.first import MatcherFirst
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
-from homerl.envs.assistant.serving.agent_journal import AgentJournal, JournalWriteError
-from homerl.envs.assistant.serving.agent_request import (
-    Asker,
-    AskerGone,
-    Mode,
-    RequestCare,
-    cached_prompt_share,
-    never_gone,
-    place_speaker,
-    prompt_before_dialogue,
-    recent_messages,
-    replace_lone_surrogates,
-)
-from homerl.envs.assistant.serving.call_effects import spoken_device_name
-from homerl.envs.assistant.serving.consent_answers import (
+from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
+from homerl.envs.assistant.serving.call_effects import Effects
+from homerl.envs.assistant.serving.consent import (
     ASKED,
+    Guard,
     WaitingProposals,
     fill_in_code,
     find_spoken_codes,
@@ -48,9 +37,31 @@ from homerl.envs.assistant.serving.consent_answers import (
     is_consent,
     is_refusal,
 )
-from homerl.envs.assistant.serving.consent_guard import Guard
-from homerl.envs.assistant.serving.exchange import AgentTurn, Effects, Ending, Exchange, Proposal, SeenHome, Sentence
-from homerl.envs.assistant.serving.live_situation import LiveBlueprint, LiveSituation, ToolAttempt
+from homerl.envs.assistant.serving.exchange_journal import (
+    AgentJournal,
+    AgentTurn,
+    Asker,
+    AskerGone,
+    Ending,
+    Exchange,
+    JournalWriteError,
+    Mode,
+    Proposal,
+    RequestCare,
+    SeenHome,
+    Sentence,
+    never_gone,
+    replace_lone_surrogates,
+)
+from homerl.envs.assistant.serving.live_situation import (
+    LiveBlueprint,
+    LiveSituation,
+    ToolAttempt,
+    cached_prompt_share,
+    place_speaker,
+    prompt_before_dialogue,
+    recent_messages,
+)
 from homerl.envs.assistant.serving.missed_actions import (
     UNFINISHED,
     MissedAction,
@@ -72,7 +83,7 @@ from homerl.envs.assistant.serving.secret_masking import find_password_fields, s
 from homerl.envs.core.messages import Message, text_message
 from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import PromptName
 from homerl.play.episode import Episode, EpisodeLimits
@@ -150,13 +161,13 @@ class Caretaker:
         people apart, as far as it is known. To `speak` come the parts of the reply that may be spoken before its end.
         """
         asker = Asker(time.monotonic() + self.house.patience, gone)  # also while others have their turn
-        dialogue = replace_lone_surrogates(list(dialogue))
-        codes = find_spoken_codes(dialogue, self.spoken_language)
-        heard, mode = hide_spoken_codes(dialogue, codes), care.limit_mode(self.house.mode)
-        sentence = Sentence(heard, asker, mode, care.guard, area, speaker, speak, codes[-1])
-        exchange = Exchange(sentence, SeenHome(self.home), {*filter(None, codes)})
-        ending = Ending("said", "")
+        sentence = Sentence(asker, care.limit_mode(self.house.mode), care.guard, area, speaker, speak)
+        exchange, ending = Exchange(sentence, SeenHome(self.home)), Ending("said", "")
         try:
+            dialogue = replace_lone_surrogates(list(dialogue))
+            codes = find_spoken_codes(dialogue, self.spoken_language)
+            exchange.secrets |= {*filter(None, codes)}
+            exchange.sentence = replace(sentence, dialogue=hide_spoken_codes(dialogue, codes), code=codes[-1])
             ending = await self._answer_sentence(exchange, dialogue[:-1])
         except asyncio.CancelledError as error:
             ending = self._end_with_error(exchange, error, "")
@@ -183,27 +194,27 @@ class Caretaker:
         if waiting and agrees and sentence.mode != "shadow":
             exchange.guarded = dict(waiting.guarded)
             async with self._wait_for_turn(asker):
-                return await self._carry_out_proposal(exchange, seen, waiting)
+                return await self._carry_out_proposal(exchange, waiting)
         if waiting and (agrees or is_refusal(sentence.said, language)):
             exchange.turn = AgentTurn(waiting.made)
             return Ending("declined", self.words.fill_phrase("declined"))
 
         # the agent acts in the twin
-        turn, effects = await asker.run_while_waiting(self._play_in_twin(exchange, seen))
-        writer = self._writer(exchange)
+        await asker.run_while_waiting(self._play_in_twin(exchange))
+        turn, writer = exchange.turn, self._writer(exchange)
         if not turn.calls:
-            return Ending("refused" if turn.missed else "said", writer.reply_without_calls(exchange))
+            return Ending("refused" if turn.missed else "said", writer.reply_without_calls())
         did, count = Counter(call.did for call in turn.calls).most_common(1)[0]
         if count > MOST_CALLS:
             left = left_out_calls(seen.home.plan, [call for call in turn.calls if call.did != did])
             exchange.turn = replace(turn, missed=turn.missed + left)
             often = self.words.fill_phrase("often", device=spoken_device_name(seen.home.plan, did), count=count)
-            return Ending("refused", join_sentences(often, writer.describe_missed_actions(exchange)))
+            return Ending("refused", join_sentences(often, writer.describe_missed_actions()))
 
-        # the guard decides, by what the calls did there
-        exchange.guarded = self._find_guarded(exchange, seen, turn, effects)
+        # the guard decides, by what the calls could cause
+        exchange.guarded = self._find_guarded(exchange)
         if sentence.mode == "shadow":
-            key = "shadow" if effects.touched_dids else "shadow_nothing"
+            key = "shadow" if exchange.effects.changed_dids else "shadow_nothing"
             return Ending("shadowed", self._describe_calls(exchange, key, self._describe_effects(exchange)))
         if sentence.mode == "confirm" or exchange.guarded:
             return self._ask_consent(exchange, "ask_guarded" if exchange.guarded else "ask")
@@ -211,29 +222,28 @@ class Caretaker:
         # the calls are carried out; if somebody has acted meanwhile, they first run in the home of now
         async with self._wait_for_turn(asker):
             if seen.acts != self._acts:
-                shown, seen = seen.home.plan, await self._look_at_home(exchange)
-                again = await self._run_again(exchange, seen, turn, shown)
-                if isinstance(again, Ending):
-                    return again
-                if guarded := self._find_guarded(exchange, seen, turn, again):
+                await self._look_at_home(exchange)
+                if refused := await self._run_again(exchange, seen.home.plan):
+                    return refused
+                if guarded := self._find_guarded(exchange):
                     exchange.guarded = guarded
                     return self._ask_consent(exchange, "ask_again")
-            return await self._carry_out(exchange, seen)
+            return await self._carry_out(exchange)
 
-    async def _carry_out_proposal(self, exchange: Exchange, seen: SeenHome, proposal: Proposal) -> Ending:
+    async def _carry_out_proposal(self, exchange: Exchange, proposal: Proposal) -> Ending:
         """Carry out a proposal, if the twin, as it is now, still allows it and shows what the person was shown."""
-        turn = exchange.turn = AgentTurn(proposal.made, missed=proposal.missed)
-        if seen.acts != self._acts:
-            seen = await self._look_at_home(exchange)
-        effects = await self._run_again(exchange, seen, turn, proposal.plan)
-        if isinstance(effects, Ending):
-            return effects
+        exchange.turn = AgentTurn(proposal.made, missed=proposal.missed)
+        if exchange.seen.acts != self._acts:
+            await self._look_at_home(exchange)
+        if refused := await self._run_again(exchange, proposal.plan):
+            return refused
         if self._describe_effects(exchange) != proposal.shown:
-            exchange.guarded |= self._find_guarded(exchange, seen, turn, effects)
+            exchange.guarded |= self._find_guarded(exchange)
             return self._ask_consent(exchange, "ask_again")
         if code := exchange.sentence.code:
-            exchange.turn = replace(turn, calls=tuple(fill_in_code(seen.home, proposal.made, code)))
-        return await self._carry_out(exchange, seen)
+            calls = fill_in_code(exchange.seen.home, proposal.made, code)
+            exchange.turn = replace(exchange.turn, calls=tuple(calls))
+        return await self._carry_out(exchange)
 
     @asynccontextmanager
     async def _wait_for_turn(self, asker: Asker) -> AsyncIterator[None]:
@@ -267,9 +277,9 @@ class Caretaker:
             self._move_into(fresh)
         self.words = ReplyPhrases(self.house.language, self.spoken_language)
 
-    async def _play_in_twin(self, exchange: Exchange, seen: SeenHome) -> tuple[AgentTurn, Effects]:
-        """What the agent does in the twin for a sentence, and what that changes."""
-        sentence, house = exchange.sentence, self.house
+    async def _play_in_twin(self, exchange: Exchange) -> None:
+        """Let the agent act in the twin for a sentence: `turn` and `effects` tell what it did there."""
+        sentence, seen, house = exchange.sentence, exchange.seen, self.house
         situation = LiveSituation.begin_visit(seen.home, LiveBlueprint(house.toolset, house.language, house.prompt))
         limits = EpisodeLimits(turns=len(sentence.dialogue) + 1, steps=house.steps, steps_per_turn=house.steps)
         episode = Episode.from_situation(situation, limits)
@@ -303,23 +313,27 @@ class Caretaker:
         exchange.secrets |= secrets_in_calls(given, seen.fields)
         took = "hassil" if isinstance(agent, MatcherFirst) and agent.took else ""
         exchange.turn = AgentTurn(tuple(situation.made_calls), took)
-        exchange.effects = Effects.foresee_effects(seen, situation.home)
+        exchange.effects = self._foresee_effects(exchange, situation.home)
         refused = (text for step in episode.steps for text in step.observations if step.has_failed)
         missed = find_missed_actions(tried, sentence.said, seen.home)
         turn = exchange.turn = replace(exchange.turn, refusals=tuple(map(exchange.mask_text, refused)), missed=missed)
         if spoke:
-            words = self._writer(exchange).audible_words(exchange, episode.spoken_words_of(episode.messages[-1]))
+            words = self._writer(exchange).audible_words(episode.spoken_words_of(episode.messages[-1]))
             turn = replace(turn, words=exchange.mask_text(words.strip()))
         elif house.steps > 1:  # a model that was not taught to end has one step
             turn = replace(turn, missed=(*missed, MissedAction(UNFINISHED)))
         exchange.turn = turn
-        return turn, exchange.effects
 
-    async def _run_again(self, exchange: Exchange, seen: SeenHome, turn: AgentTurn, shown: FixedPlan) -> Effects | Ending:
-        """What calls change in a twin of the home as it is now, or the ending if it refuses one.
+    def _foresee_effects(self, exchange: Exchange, twin: Home) -> Effects:
+        seen = exchange.seen
+        return Effects.foresee_effects(seen.home, twin, exchange.turn.calls, seen.fields, self._guard.groups)
+
+    async def _run_again(self, exchange: Exchange, shown: FixedPlan) -> Ending | None:
+        """Make the calls in a twin of the home as it is now, for their `effects`. Returns the ending if it refuses one.
 
         A device that was withdrawn meanwhile is told by the name that it had in the plan that the person was `shown`.
         """
+        seen, turn = exchange.seen, exchange.turn
         made = turn.calls
         if self.real is not None:
             lists = read_todo_lists(self.real, (call.did for call in made), seen.home)
@@ -332,30 +346,29 @@ class Caretaker:
                 left = left_out_calls(shown, [call, *made[:at], *made[at + 1 :]], refusal.rule)
                 refusals = (exchange.mask_text(str(refusal)),)
                 exchange.turn = replace(turn, refusals=refusals, missed=(*left, *turn.missed))
-                return Ending("refused", self._writer(exchange).describe_missed_actions(exchange))
-        exchange.effects = Effects.foresee_effects(seen, twin)
-        return exchange.effects
+                return Ending("refused", self._writer(exchange).describe_missed_actions())
+        exchange.effects = self._foresee_effects(exchange, twin)
+        return None
 
-    async def _carry_out(self, exchange: Exchange, seen: SeenHome) -> Ending:
+    async def _carry_out(self, exchange: Exchange) -> Ending:
         """Carry out calls in the real home, and compare it with the twin. The log says first that it is about to happen."""
         self._log_ending(exchange, Ending("acting", ""))
         assert self.real is not None
         await carry_out_exchange(self.real, exchange)
         blind = ""
         try:
-            self._keep_home(await wait_until_settled(self.real, exchange, self.house.settle), seen.acts)
+            self._keep_home(await wait_until_settled(self.real, exchange, self.house.settle), exchange.seen.acts)
         except HomeAssistantError as error:
-            exchange.errors.append(str(error))
+            exchange.note_error(error)
             blind = self.words.fill_phrase("unseen", why=spoken_error(error))
-        return Ending(exchange.call_outcome, join_sentences(self._writer(exchange).report_outcome(exchange), blind))
+        return Ending(exchange.call_outcome, join_sentences(self._writer(exchange).report_outcome(), blind))
 
     def _guard_for(self, exchange: Exchange) -> Guard:
         return self._guard.with_held_devices(exchange.sentence.guard)
 
-    def _find_guarded(self, exchange: Exchange, seen: SeenHome, turn: AgentTurn, effects: Effects) -> dict[str, str]:
+    def _find_guarded(self, exchange: Exchange) -> dict[str, str]:
         """The devices that need consent, each with the reason."""
-        guard, said = self._guard_for(exchange), exchange.sentence.said
-        return guard.needs_consent(seen.home, turn.calls, said, effects.touched_dids)
+        return self._guard_for(exchange).needs_consent(exchange.seen.home, exchange.effects, exchange.sentence.said)
 
     def _ask_consent(self, exchange: Exchange, key: str) -> Ending:
         turn, shown = exchange.turn, self._describe_effects(exchange)
@@ -367,20 +380,19 @@ class Caretaker:
         coded = any(call.needs_code(exchange.seen.home) for call in exchange.turn.calls)
         question = self.words.fill_phrase(ASK_CODE if coded else "question")
         told = self.words.fill_phrase(key, changes=effects, question=question)
-        missed = self._writer(exchange).describe_missed_actions(exchange)
+        missed = self._writer(exchange).describe_missed_actions()
         # a question is the last that is heard
         return join_sentences(missed, told) if told.endswith(ASKED) else join_sentences(told, missed)
 
     def _describe_effects(self, exchange: Exchange) -> str:
         """What calls do, and on what automations may act then. The model reads this in the next turn."""
-        home, writer = exchange.seen.home, self._writer(exchange)
-        touched = dict.fromkeys([*(call.did for call in exchange.turn.calls), *exchange.effects.touched_dids])
-        led = self._guard_for(exchange).find_unfollowed_ends(home, touched)
-        ends = sorted({end for found in led.values() for end in found} - touched.keys())
-        return self.words.join_list([writer.describe_calls(home, exchange), *writer.describe_possible_effects(ends)])
+        writer = self._writer(exchange)
+        led = self._guard_for(exchange).find_guarded_ends(exchange.seen.home, exchange.effects)
+        ends = set[str]().union(*led.values()) - {*exchange.effects.touched_dids}
+        return self.words.join_list([writer.describe_calls(), *writer.describe_possible_effects(sorted(ends))])
 
     def _writer(self, exchange: Exchange) -> ReplyWriter:
-        return ReplyWriter(self.words, exchange.seen.home.plan)
+        return ReplyWriter(self.words, exchange)
 
     def _explain_error(self, error: Exception) -> str:
         """What a person hears of an error that ended an exchange."""
@@ -404,8 +416,8 @@ class Caretaker:
 
     def _end_with_error(self, exchange: Exchange, error: BaseException, words: str) -> Ending:
         """The ending of an exchange that an error has ended. What was done before is told first."""
-        exchange.errors.append(str(error) or type(error).__name__)
-        told = self._writer(exchange).report_outcome(exchange) if exchange.done_calls else ""
+        exchange.note_error(error)
+        told = self._writer(exchange).report_outcome() if exchange.done_calls else ""
         return Ending(exchange.call_outcome, join_sentences(told, words))
 
     def _close(self, exchange: Exchange, ending: Ending) -> Ending:

@@ -7,27 +7,34 @@ Invariants:
 - Where a device asks for a code, the twin takes a call without it, since a person says the code.
 - `LiveSituation.attempts` has every tool call that could be read, with what came of it.
 - The agent changes no automation, and the dialogue ends only at a limit of the episode.
+- An area that no room of the home has the name of tells nothing of where the person speaks.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action, action_arguments
+from homerl.envs.homeenv.sim.assist.entities_of_home import areas_of_plan
+from homerl.envs.homeenv.sim.assist.intents import is_same_name
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_world import HomeWorld, result_as_observation
-from homerl.envs.homeenv.sim.sandbox import RunResult
+from homerl.envs.homeenv.sim.toolset import RunResult
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.toolsets.smh import AUTOMATING
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import PromptName
 from homerl.envs.homeenv.tasks.prompts import episode_system_prompt
 from homerl.envs.homeenv.tasks.situation import HomeSituation
+from homerl.play.episode import Episode
 
+FLOOR = re.compile(r" \(floor [^()]*\)$")  # behind the name of an area, as Home Assistant tells it
+MOST_MESSAGES = 40  # of a dialogue that the agent reads; the oldest are left out
 UNMADE = "unwritten"  # the rule of an attempt at an automation, beside those of the auditor
 FAILED = "error"  # and of one whose code failed
 CODE, FORMAT = "code", "code_format"  # the argument of locks and alarms, and the attribute of what may ask for it
@@ -202,3 +209,34 @@ class LiveSituation(HomeSituation):
         home = self.home
         assert isinstance(home, RecordingHome)
         return home
+
+
+def place_speaker(home: Home, area: str | None) -> Home:
+    """A home in which the person speaks in an area, as Home Assistant tells it, or nobody knows where."""
+    told = (area, FLOOR.sub("", area)) if area else ()
+    areas = [(name, one.room.id) for one in areas_of_plan(home.plan) for name in one.names]
+    room = next((id for by in told for name, id in areas if is_same_name(name, by)), None)
+    if room == home.plan.entrance:
+        return home
+    placed = home.fork()
+    placed.plan = replace(home.plan, entrance=room)
+    return placed
+
+
+def recent_messages(dialogue: Sequence[Message]) -> Sequence[Message]:
+    """What the agent reads of a dialogue: it begins and ends with words of the person."""
+    last = dialogue[-MOST_MESSAGES:]
+    return last[next(at for at, message in enumerate(last) if message["role"] == "user") :]
+
+
+def prompt_before_dialogue(episode: Episode) -> str:
+    """What a model reads before the dialogue: tools and system prompt, in the order in which templates write them."""
+    return json.dumps([*episode.world.tools, episode.messages[0]["content"]])
+
+
+def cached_prompt_share(before: str | None, now: str) -> float | None:
+    """The share of a prompt, from its beginning, that is as it was before."""
+    if before is None:
+        return None
+    differs = (at for at, (one, other) in enumerate(zip(before, now)) if one != other)
+    return round(next(differs, min(len(before), len(now))) / len(now), 4)

@@ -15,13 +15,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from homerl.envs.assistant.device_names import full_device_names, normalize_text
-from homerl.envs.assistant.listing.areas_to_rooms import SPACELESS
-from homerl.envs.assistant.serving.call_effects import spoken_device_name
+from homerl.envs.assistant.listing.room_and_device_names import (
+    SPACELESS,
+    full_device_names,
+    normalize_text,
+    spoken_device_name,
+)
 from homerl.envs.assistant.serving.live_situation import UNMADE, ToolAttempt, TwinCall
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.play.chat_messages import read_tool_calls
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
+from homerl.play.tool_call_parser import read_tool_calls
 from homerl.play.trajectory import Step
 
 LEFT_OUT, UNFINISHED = "left_out", "unfinished"  # rules beside those of attempts

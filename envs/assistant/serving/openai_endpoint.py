@@ -5,22 +5,26 @@ Invariants:
 - It admits whom `homerl.host.web_server` admits. On an address other than the loopback every request needs the key.
 - Nothing is carried out for a client that has hung up.
 - A request may ask for more care than the agent was started with, never for less.
+- Of the lines of system messages that tell the area of the satellite, the last counts: Home Assistant writes it behind the
+  names of entities.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, cast
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from homerl.envs.assistant.serving.agent_journal import render_journal_page
-from homerl.envs.assistant.serving.agent_request import parse_request_care, parse_speaker_area
+from homerl.envs.assistant.listing.home_listing import is_entity_id
 from homerl.envs.assistant.serving.caretaker import Caretaker
+from homerl.envs.assistant.serving.exchange_journal import MODES, Mode, RequestCare, read_journal
+from homerl.envs.assistant.serving.journal_page import render_journal_page
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, text_message
 from homerl.host.web_server import (
@@ -33,6 +37,9 @@ from homerl.host.web_server import (
     refusal_response,
     streamed_completion,
 )
+
+FIELD = "homerl"  # of the body of a request: the care that it asks for
+TOLD = re.compile(r"^You are in area (.+) and all generic commands", re.M)  # always in English
 
 
 class AgentEndpoint:
@@ -61,7 +68,7 @@ class AgentEndpoint:
         admit_request(request, self.address, browser=True)
 
         def render() -> str:
-            log = self.caretaker.journal.read_contents()
+            log = read_journal(self.caretaker.journal.path)
             return render_journal_page(log.entries, log.damaged)
 
         return HTMLResponse(await asyncio.to_thread(render))  # a long log takes long
@@ -111,6 +118,25 @@ def parse_dialogue(body: Mapping[str, Any]) -> list[Message]:
     if not dialogue or dialogue[-1]["role"] != "user":
         raise BadRequest(400, "the last message must be the user's")
     return dialogue
+
+
+def parse_request_care(body: dict[str, Any]) -> RequestCare:
+    """The care that the body of a request asks for. Raises `BadRequest` for what is none, so that nothing is done."""
+    asked = body.get(FIELD, {})
+    if not isinstance(asked, dict) or asked.keys() - {"mode", "guard"}:
+        raise BadRequest(400, f"`{FIELD}` is not an object of `mode` and `guard`")
+    mode, guard = asked.get("mode", "act"), asked.get("guard", [])
+    if mode not in MODES:
+        raise BadRequest(400, f"`{FIELD}.mode` is none of {', '.join(MODES)}")
+    if not isinstance(guard, list) or not all(map(is_entity_id, guard)):
+        raise BadRequest(400, f"`{FIELD}.guard` is not a list of ids of entities, such as switch.heater")
+    return RequestCare(cast(Mode, mode), frozenset(guard))
+
+
+def parse_speaker_area(prompts: Iterable[str]) -> str | None:
+    """The area, with its floor if it has one, that system messages tell."""
+    found = [area for prompt in prompts for area in TOLD.findall(prompt)]
+    return found[-1] if found else None
 
 
 def _plain_text(content: Any) -> str:

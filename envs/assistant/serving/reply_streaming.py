@@ -17,8 +17,8 @@ from typing import Protocol, cast, runtime_checkable
 from homerl.envs.assistant.serving.live_situation import LiveSituation
 from homerl.envs.assistant.serving.secret_masking import mask_secrets, secrets_in_reply
 from homerl.play.episode import Episode
-from homerl.play.false_claims import says_done
 from homerl.play.situation import Reply
+from homerl.play.spoken_words import says_done
 
 SENTENCE = re.compile(r"\s*\S.*?(?:[.!?…][\"'”’)]*(?=\s)|[。！？]|(?=\n))", re.DOTALL)
 SIGNS = re.compile(r"[<>{}\[\]|`=]|\w_\w")  # of calls and thoughts, and of ids

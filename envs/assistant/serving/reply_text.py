@@ -1,6 +1,4 @@
-"""What a served agent says beside the words of its model.
-
-How changes, calls and their results are told to a person.
+"""What a person is told of changes, calls and their results, beside the words of the model.
 
 Invariants:
 - What a person consents to is told in full: each change that was asked for, and each argument of a call that no change
@@ -21,19 +19,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from homerl.envs.assistant.listing.homeassistant_mapping import entity_domain
-from homerl.envs.assistant.serving.agent_journal import ChangeRecord
-from homerl.envs.assistant.serving.call_effects import is_press_change, is_state_change, spoken_device_name, was_asked_for
-from homerl.envs.assistant.serving.exchange import Exchange
+from homerl.envs.assistant.listing.home_listing import entity_domain
+from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
+from homerl.envs.assistant.serving.call_effects import ChangeRecord, is_press_change, is_state_change, was_asked_for
+from homerl.envs.assistant.serving.exchange_journal import Exchange
 from homerl.envs.assistant.serving.live_situation import UNMADE, TwinCall
 from homerl.envs.assistant.serving.missed_actions import WITH_SENTENCE, MissedAction, words_of_name
 from homerl.envs.assistant.serving.secret_masking import visible_arguments
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.documents.validation import did_you_mean
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.play.chat_messages import SpokenWords
-from homerl.play.false_claims import admits_failure, asks_about_state, claims_success, only_confirms, says_done
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
+from homerl.play.spoken_words import SpokenWords, admits_failure, asks_about_state, claims_success, only_confirms, says_done
 
 ASK_CODE = "question_code"  # the text that asks for a code
 FILE = Path(__file__).parent / "words.yaml"
@@ -99,64 +96,80 @@ SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
 
 @dataclass(frozen=True)
 class ReplyWriter:
-    """Tells of the devices of a plan, in the words of a language."""
+    """Tells of an exchange, in the words of a language."""
 
     words: ReplyPhrases
-    plan: FixedPlan
+    exchange: Exchange
 
-    def describe_calls(self, home: Home, exchange: Exchange) -> str:
+    @property
+    def plan(self) -> FixedPlan:
+        """The devices as they are called when the home was looked at."""
+        return self.exchange.seen.home.plan
+
+    def _list_phrase(self, key: str, slot: str, parts: Iterable[str]) -> str:
+        """A sentence with a list in its slot; empty if the list is."""
+        listed = self.words.join_list(parts)
+        return self.words.fill_phrase(key, **{slot: listed}) if listed else ""
+
+    def describe_calls(self) -> str:
         """What calls do, as a person is shown it before: at once, and then by automations."""
-        later = exchange.effects.later
+        later = self.exchange.effects.later
         stated = {change.did for change in later.changes if is_state_change(change)}
         # of a device whose state changes, its state alone
         main = [change for change in later.changes if is_state_change(change) or change.did not in stated]
-        texts = dict.fromkeys([*map(self._describe_change, main), *self._describe_actions(exchange, later.actions)])
+        texts = dict.fromkeys([*map(self._describe_change, main), *self._describe_actions(later.actions)])
         after = [self.words.fill_phrase("later", what=text) for text in texts]
-        return self.words.join_list([*self._describe_at_once(home, exchange), *after])
+        return self.words.join_list([*self._describe_at_once(), *after])
 
-    def _describe_at_once(self, home: Home, exchange: Exchange) -> list[str]:
+    def _describe_at_once(self) -> list[str]:
         """Changes that were asked for in words; calls, or arguments of calls, that no change shows follow.
 
         Where a call changes nothing of its device in the twin, the device's present state is told: what a toggle does
         depends on it.
         """
-        made = {one.did for one in exchange.turn.calls}
-        changes = [
-            one for one in exchange.effects.changes if not (is_press_change(one) and one.did in made)
-        ]  # its call tells more
-        main = [change for change in changes if was_asked_for(change, exchange.turn.calls)]
+        calls, home = self.exchange.turn.calls, self.exchange.seen.home
+        made = {one.did for one in calls}
+        # of a press, its call tells more
+        changes = [one for one in self.exchange.effects.changes if not (is_press_change(one) and one.did in made)]
+        main = [change for change in changes if was_asked_for(change, calls)]
         touched = {one.did for one in main}
         told = [change for change in changes if change in main or change.did not in touched]
         changed = {change.did for change in told}
-        states = {one.did: {} if one.did in changed else _state_of_several(home, one.did) for one in exchange.turn.calls}
-        rests = [(one, _arguments_not_shown(one, told, exchange) | states[one.did]) for one in exchange.turn.calls]
+        states = {one.did: {} if one.did in changed else _state_of_several(home, one.did) for one in calls}
+        rests = [(one, self._arguments_not_shown(one, told) | states[one.did]) for one in calls]
         actions = [self._describe_action(one, rest) for one, rest in rests if rest or one.did not in changed]
         return [*map(self._describe_change, told), *dict.fromkeys(actions)]
+
+    def _arguments_not_shown(self, made: TwinCall, changes: Sequence[ChangeRecord]) -> dict[str, Any]:
+        """The arguments of a call, as they may be told, that are not the new value of a told change of the same name."""
+        shown = [(change.path.rpartition(".")[2], change.after) for change in changes if change.did == made.did]
+        given = visible_arguments(made, self.exchange.seen.fields).items()
+        return {key: one for key, one in given if made.arguments[key] is not None and (key, one) not in shown}
 
     def describe_possible_effects(self, ends: Iterable[str]) -> Iterator[str]:
         """On what automations may act that the twin does not follow. What is not exposed is told by its kind alone."""
         if things := dict.fromkeys(
-            spoken_device_name(self.plan, end) if end in self.plan.devices_by_did else spoken_entity_kind(end)
+            spoken_device_name(self.plan, end) if end in self.plan.devices_by_did else _as_words(entity_domain(end))
             for end in ends
         ):
             yield self.words.fill_phrase("perhaps", what=self.words.join_list(things, "within"))
 
-    def audible_words(self, exchange: Exchange, said: SpokenWords) -> str:
+    def audible_words(self, said: SpokenWords) -> str:
         """The words of the agent's last message that the person may hear."""
-        if exchange.turn.missed:
-            claims = not exchange.turn.calls and says_done(said.claims)
+        turn = self.exchange.turn
+        if turn.missed:
+            claims = not turn.calls and says_done(said.claims)
             return said.text if (said.question or admits_failure(said.text)) and not claims else ""
-        unfounded = not (exchange.turn.calls or asks_about_state(exchange.sentence.said)) and claims_success(said.claims)
+        unfounded = not (turn.calls or asks_about_state(self.exchange.sentence.said)) and claims_success(said.claims)
         return join_sentences(said.text, self.words.fill_phrase("idle") if unfounded else "")
 
-    def describe_missed_actions(self, exchange: Exchange) -> str:
+    def describe_missed_actions(self) -> str:
         """What the agent tried in vain, and why; empty if nothing."""
-        own = [
-            self.words.fill_phrase(rule) for rule in WITH_SENTENCE if any(one.rule == rule for one in exchange.turn.missed)
-        ]
-        named = [one for one in exchange.turn.missed if one.rule not in WITH_SENTENCE]
-        what = self.words.join_list(dict.fromkeys(map(self._describe_missed, named)))
-        return join_sentences(self.words.fill_phrase("refused", what=exchange.mask_text(what)) if what else "", *own)
+        missed = self.exchange.turn.missed
+        own = [self.words.fill_phrase(rule) for rule in WITH_SENTENCE if any(one.rule == rule for one in missed)]
+        named = dict.fromkeys(self._describe_missed(one) for one in missed if one.rule not in WITH_SENTENCE)
+        what = self.exchange.mask_text(self.words.join_list(named))
+        return join_sentences(self.words.fill_phrase("refused", what=what) if what else "", *own)
 
     def _describe_missed(self, one: MissedAction) -> str:
         parts, why = [part for part in (one.device, one.service) if part], self.words.explain_rule(one.rule)
@@ -165,66 +178,57 @@ class ReplyWriter:
         what = parts[0] if len(parts) == 1 else self.words.fill_phrase("action", device=one.device, service=one.service)
         return self.words.fill_phrase("missed", what=what, why=why)
 
-    def reply_without_calls(self, exchange: Exchange) -> str:
+    def reply_without_calls(self) -> str:
         """The reply where nothing was called. An agent that admits it needs no help of ours."""
-        words = exchange.turn.words
+        words = self.exchange.turn.words
         if words and admits_failure(words):
             return words
-        return join_sentences(self.describe_missed_actions(exchange), words) or self.words.fill_phrase("unable")
+        return join_sentences(self.describe_missed_actions(), words) or self.words.fill_phrase("unable")
 
-    def report_outcome(self, exchange: Exchange) -> str:
+    def report_outcome(self) -> str:
         """What became of calls: the agent's own words if all were carried out, what was done and what not otherwise.
 
         Where the real home was compared with the twin, what is not as expected follows.
         """
-        parts = [
-            self._report_calls(exchange),
-            self.describe_missed_actions(exchange),
-            exchange.turn.words if exchange.turn.missed else "",
-        ]
-        failed = {one.did for one in exchange.undone_calls}
-        main = [
-            change for change in exchange.effects.changes if change.compared and was_asked_for(change, exchange.turn.calls)
-        ]
-        if wrong := [change for change in main if change.differs and change.did not in failed]:
-            parts.append(self.words.fill_phrase("differs", changes=self.words.join_list(map(self._describe_actual, wrong))))
-        if right := [change for change in main if not change.differs and change.did in failed]:
-            parts.append(
-                self.words.fill_phrase("nevertheless", changes=self.words.join_list(map(self._describe_actual, right)))
-            )
-        return join_sentences(*parts)
+        turn, failed = self.exchange.turn, {one.did for one in self.exchange.undone_calls}
+        main = [one for one in self.exchange.effects.changes if one.compared and was_asked_for(one, turn.calls)]
+        wrong = [self._describe_actual(one) for one in main if one.differs and one.did not in failed]
+        right = [self._describe_actual(one) for one in main if not one.differs and one.did in failed]
+        return join_sentences(
+            self._report_calls(),
+            self.describe_missed_actions(),
+            turn.words if turn.missed else "",
+            self._list_phrase("differs", "changes", wrong),
+            self._list_phrase("nevertheless", "changes", right),
+        )
 
-    def _report_calls(self, exchange: Exchange) -> str:
+    def _report_calls(self) -> str:
+        exchange = self.exchange
         if not exchange.undone_calls and any(one.rule != UNMADE for one in exchange.turn.missed):
-            return self.words.fill_phrase(
-                "only", done=self.words.join_list(self._describe_actions(exchange, exchange.done_calls))
-            )
+            return self._list_phrase("only", "done", self._describe_actions(exchange.done_calls))
         if not exchange.undone_calls:
             own = "" if exchange.turn.missed else exchange.turn.words
             bare = only_confirms(own) and not exchange.turn.agent  # the matcher does what was said
-            return join_sentences(own, self._describe_done(exchange) if bare else "") or self.words.fill_phrase("done")
+            return join_sentences(own, self._describe_done() if bare else "") or self.words.fill_phrase("done")
         why = exchange.mask_text(spoken_error(exchange.errors[0]))
         if exchange.call_outcome == "failed":
             return self.words.fill_phrase("failed", why=why)
-        done, left = (
-            self.words.join_list(self._describe_actions(exchange, made))
-            for made in (exchange.done_calls, exchange.undone_calls)
-        )
-        return self.words.fill_phrase("partly", done=done, left=left, why=why)
+        done, left = map(self._describe_actions, (exchange.done_calls, exchange.undone_calls))
+        return self.words.fill_phrase("partly", done=self.words.join_list(done), left=self.words.join_list(left), why=why)
 
-    def _describe_done(self, exchange: Exchange) -> str:
+    def _describe_done(self) -> str:
         """What was done, without what the person has said in just these words."""
-        said = words_of_name(exchange.sentence.said)
-        named = [
-            (one, words_of_name(f"{spoken_device_name(self.plan, one.did)} {_as_words(one.service)}"))
-            for one in exchange.done_calls
-        ]
-        actions = list(dict.fromkeys(self._describe_actions(exchange, [one for one, words in named if not words <= said])))
-        more = [self.words.fill_phrase("more", count=len(actions) - MOST_TOLD)] if len(actions) > MOST_TOLD else []
-        return self.words.fill_phrase("acted", done=self.words.join_list([*actions[:MOST_TOLD], *more])) if actions else ""
+        said = words_of_name(self.exchange.sentence.said)
 
-    def _describe_actions(self, exchange: Exchange, made: Iterable[TwinCall]) -> list[str]:
-        return [self._describe_action(one, visible_arguments(one, exchange.seen.fields)) for one in made]
+        def is_said(one: TwinCall) -> bool:
+            return words_of_name(f"{spoken_device_name(self.plan, one.did)} {_as_words(one.service)}") <= said
+
+        actions = [*dict.fromkeys(self._describe_actions(one for one in self.exchange.done_calls if not is_said(one)))]
+        more = [self.words.fill_phrase("more", count=len(actions) - MOST_TOLD)] if len(actions) > MOST_TOLD else []
+        return self._list_phrase("acted", "done", [*actions[:MOST_TOLD], *more])
+
+    def _describe_actions(self, made: Iterable[TwinCall]) -> list[str]:
+        return [self._describe_action(one, visible_arguments(one, self.exchange.seen.fields)) for one in made]
 
     def _describe_action(self, made: TwinCall, arguments: dict[str, Any]) -> str:
         device, service = spoken_device_name(self.plan, made.did), _as_words(made.service)
@@ -262,17 +266,6 @@ def spoken_error(error: object) -> str:
     return SENTENCE.split(heard, maxsplit=1)[0].strip().rstrip(".。?？!！")
 
 
-def _arguments_not_shown(made: TwinCall, changes: Sequence[ChangeRecord], exchange: Exchange) -> dict[str, Any]:
-    """The arguments of a call, as they may be told, that are not the new value of a told change of the same name."""
-    shown = [(change.path.rpartition(".")[2], change.after) for change in changes if change.did == made.did]
-    given = {
-        name: value
-        for name, value in visible_arguments(made, exchange.seen.fields).items()
-        if made.arguments[name] is not None
-    }
-    return {name: value for name, value in given.items() if (name, value) not in shown}
-
-
 def _state_of_several(home: Home, did: str) -> dict[str, Any]:
     """The state of a device, if it is one of several."""
     _, state = home.plan.devices_by_did[did].spec.attribute_index.get("state", (0, None))
@@ -285,8 +278,3 @@ def _as_words(path: str) -> str:
 
 def _value_as_text(value: Any) -> str:
     return "nothing" if value is None else str(value)
-
-
-def spoken_entity_kind(entity: str) -> str:
-    """What an entity is, as people write it."""
-    return entity_domain(entity).replace("_", " ")

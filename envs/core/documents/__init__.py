@@ -7,16 +7,19 @@ Invariants:
 - A file is replaced as a whole or not at all (`write_atomic`).
 """
 
-from homerl.envs.core.documents.atomic_writing import ensure_writable, remove_unfinished_writes, write_atomic
-from homerl.envs.core.documents.document import (
+from homerl.envs.core.documents.files_and_errors import (
     Document,
     InputError,
     KeyPath,
+    ensure_writable,
+    file_sha256,
     find_near_path,
     find_os_error,
     name_path_in_errors,
     os_error_to_input_error,
+    remove_unfinished_writes,
     suggest_near_path,
+    write_atomic,
 )
 from homerl.envs.core.documents.validation import list_problems, validate_document
 from homerl.envs.core.documents.yaml_and_json import read_json, read_yaml, refuse_unwritable
@@ -26,6 +29,7 @@ __all__ = [
     "InputError",
     "KeyPath",
     "ensure_writable",
+    "file_sha256",
     "find_near_path",
     "find_os_error",
     "list_problems",

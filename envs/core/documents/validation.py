@@ -13,12 +13,11 @@ import re
 import types
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, overload
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from homerl.envs.core.documents.document import Document, InputError
+from homerl.envs.core.documents.files_and_errors import Document, InputError
 
 SHOWN = 80  # the most characters of a refused value that a message shows
 TEXT = "it should be text: write it in quotes"
@@ -36,24 +35,8 @@ class SeveralProblems(ValueError):
         super().__init__("; ".join(what for _, what in entries))
 
 
-@dataclass(frozen=True)
-class ValidationProblem:
-    """One thing to correct in the data.
-
-    `key` leads from the top of the data to the problem. `what` says what is wrong, and `remedy` what to do about it.
-    `cause` is the exception that one of our own validators raised, if one did. `others` counts the other keys that are
-    certainly wrong.
-    """
-
-    key: tuple[Hashable, ...]
-    what: str
-    remedy: str
-    cause: Exception | None = None
-    others: int = 0
-
-
 def _flat_errors(data: Any, error: ValidationError) -> list[KeyedError]:
-    """(key, pydantic's error) for each problem; a `Problems` error becomes one item for each of its entries."""
+    """(key, pydantic's error) for each problem; a `SeveralProblems` error becomes one item for each of its entries."""
     raws = []
     for raw in error.errors(include_url=False):
         parts = raw["ctx"]["error"].entries if _is_ours(raw) else [((), raw["msg"])]
@@ -215,9 +198,7 @@ def validate_document(model_type: Any, document: Document, data: Any = None) -> 
         misfits = Counter(raw["loc"][:-1] for key, raw in errors if len(key) < len(raw["loc"]))
         key, raw = _choose_likeliest(errors, misfits)
         certain = {other for other, one in errors if len(other) == len(one["loc"])}  # keys outside of any union
-        what, remedy = _explain_error(model_type, raw, key)
-        cause = raw.get("ctx", {}).get("error")
-        raise _input_error(document, ValidationProblem(key, what, remedy, cause, len(certain - {key}))) from None
+        raise _input_error(model_type, document, key, raw, len(certain - {key})) from None
 
 
 def list_problems(model_type: Any, document: Document) -> list[InputError]:
@@ -225,26 +206,25 @@ def list_problems(model_type: Any, document: Document) -> list[InputError]:
     try:
         TypeAdapter(model_type).validate_python(document.data)
     except ValidationError as error:
-        # Each wrong key has one problem, in pydantic's order. A validator that reports several entries (see `Problems`) has
+        # Each wrong key has one problem, in pydantic's order. A validator that reports several (`SeveralProblems`) has
         # one for each entry.
         by_key: dict[tuple[tuple[Hashable, ...], str], list[KeyedError]] = {}
         for key, raw in _flat_errors(document.data, error):
             by_key.setdefault((key, raw["msg"] if _is_ours(raw) else ""), []).append((key, raw))
-        problems = []
-        for key, raw in (_choose_likeliest(errors, Counter()) for errors in by_key.values()):
-            words = _explain_error(model_type, raw, key)
-            problems.append(ValidationProblem(key, *words, raw.get("ctx", {}).get("error")))
-        return [_input_error(document, problem) for problem in problems]
+        chosen = (_choose_likeliest(errors, Counter()) for errors in by_key.values())
+        return [_input_error(model_type, document, key, raw) for key, raw in chosen]
     return []
 
 
-def _input_error(document: Document, problem: ValidationProblem) -> InputError:
-    where, dotted = document.locate_key(problem.key), ".".join(map(str, problem.key))
-    what, remedy = problem.what, problem.remedy
+def _input_error(
+    model_type: Any, document: Document, key: tuple[Hashable, ...], raw: Mapping[str, Any], others: int = 0
+) -> InputError:
+    """The error for people: the key, what is wrong with it, and how many `others` are certainly wrong."""
+    what, remedy = _explain_error(model_type, raw, key)
+    where, cause = document.locate_key(key), raw.get("ctx", {}).get("error")
     if where == COMMAND_LINE and remedy.startswith(TEXT):  # the shell takes one pair of quotes
         remedy = remedy.replace(", as ", ", on the command line in two kinds: '") + "'"
-    if isinstance(problem.cause, InputError):  # one of our own validators has already worded the problem
-        inner = problem.cause
-        what, remedy = (f"{inner.where}: {inner.what}" if inner.where else inner.what), inner.remedy
-    more = f" ({problem.others} more to correct)" if problem.others else ""
-    return InputError(f"{dotted} {what}{more}".strip(), where, remedy)
+    if isinstance(cause, InputError):  # one of our own validators has already worded the problem
+        what, remedy = (f"{cause.where}: {cause.what}" if cause.where else cause.what), cause.remedy
+    more = f" ({others} more to correct)" if others else ""
+    return InputError(f"{'.'.join(map(str, key))} {what}{more}".strip(), where, remedy)

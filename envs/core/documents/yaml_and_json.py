@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable, Hashable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TextIO
 
 import yaml
 
-from homerl.envs.core.documents.document import Document, InputError, KeyPath, suggest_near_path
+from homerl.envs.core.documents.files_and_errors import Document, InputError, KeyPath, suggest_near_path
 
 _HALF_ESCAPED = re.compile(r"\\[uU]0*[dD][89a-fA-F]")
 
@@ -157,11 +158,8 @@ def _parse_fast(text: str | bytes) -> yaml.Node | None:
 
     None if libyaml finds an error, because PyYAML's parser reports errors better, or if the text might nest too deeply.
     """
-    if isinstance(text, bytes):
-        marks = sum(text.count(mark) for mark in (b"[", b"{", b"- "))
-    else:
-        marks = sum(text.count(mark) for mark in ("[", "{", "- "))
-    if marks > MAX_MARKS:
+    marks: Any = (b"[", b"{", b"- ") if isinstance(text, bytes) else ("[", "{", "- ")
+    if sum(map(text.count, marks)) > MAX_MARKS:
         return None
     try:
         node: yaml.Node | None = _FastLoader(text).get_single_node()
@@ -246,7 +244,7 @@ def read_json(path: str | Path) -> Document:
         raise InputError("holds a number of too many digits", name, "write it with fewer") from None
     except RecursionError:
         raise InputError("is nested too deeply", name, "write it with fewer levels") from None
-    return Document(name, data, _LazyLines(lambda: json_key_lines(text)))
+    return Document(name, data, _LazyLines(text))
 
 
 def _refuse_double_keys(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
@@ -268,24 +266,16 @@ def _describe_json_error(name: str, text: str, error: json.JSONDecodeError) -> I
     return InputError(f"not valid JSON: {error.msg}", where, "correct the line or the one above it")
 
 
-class _LazyLines(Mapping[KeyPath, int]):
-    """A mapping of lines that is computed at the first look-up."""
+class _LazyLines(UserDict[KeyPath, int]):
+    """A mapping of lines that is computed at the first look-up, so only if an error needs it."""
 
-    def __init__(self, compute: Callable[[], dict[KeyPath, int]]) -> None:
-        self._compute = compute
+    def __init__(self, text: str) -> None:
+        self.text = text
 
     @cached_property
-    def _lines(self) -> dict[KeyPath, int]:
-        return self._compute()
-
-    def __getitem__(self, key: KeyPath) -> int:
-        return self._lines[key]
-
-    def __iter__(self) -> Iterator[KeyPath]:
-        return iter(self._lines)
-
-    def __len__(self) -> int:
-        return len(self._lines)
+    def data(self) -> dict[KeyPath, int]:  # type: ignore[override]
+        """The lines, as `UserDict` asks for them."""
+        return json_key_lines(self.text)
 
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')

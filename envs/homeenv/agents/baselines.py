@@ -19,9 +19,8 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.tasks.actions import actions
 from homerl.envs.homeenv.tasks.blueprint import Call
 from homerl.envs.homeenv.tasks.situation import answer_message, home_situation_of, writer_of
-from homerl.play.chat_messages import Observation
 from homerl.play.episode import Episode
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -118,5 +117,5 @@ def value_in_request(kind: Any, words: set[str], said: str) -> Any:
         numbers = NUMBER.findall(said)
         return (float(numbers[0]) if kind.type == "float" else int(float(numbers[0]))) if numbers else None
     if kind.type == "bool":
-        return "off" not in words
+        return "off" not in words  # a request that does not say which means on
     return None

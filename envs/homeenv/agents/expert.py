@@ -8,14 +8,14 @@ policy can learn from its dialogues. Its mistakes are those that models make, so
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import Any
 
 from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.noun_phrases import aliases_of
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.language.meaning import aliases_of
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call, Intent
@@ -58,7 +58,8 @@ class Expert:
         if intent not in episode.open_intents():
             return writer.write_reply(intent.reply or done_text(episode, rng))
         if rng.random() < self.mistakes:
-            return rng.choice(MISTAKES)(intent, episode, rng)
+            calls = intent.automation.actions if intent.automation else intent.plan
+            return rng.choice(MISTAKES)(list(calls), intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
         # The part of the wish's course that the user said last. Without a position of this turn, the user has answered
         # beside the point, so the part is that of the turn before.
@@ -133,20 +134,22 @@ def calls_with_effect(calls: list[Call], episode: Episode) -> list[Call]:
     return kept or calls
 
 
-def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+# Mistakes: what an agent writes in place of the calls of a wish. `plan` may be empty, for a wish without calls.
+
+
+def _wrong_device(plan: list[Call], intent: Intent, episode: Episode, rng: random.Random) -> Message:
     others = [d.did for d in home_situation_of(episode).home.plan.devices if d.did not in intent.devices] or ["0000"]
     other = rng.choice(others)
-    plan = [call.model_copy(update={"did": other}) for call in _calls_of_intent(intent)]
-    return writer_of(episode).write_calls(plan) if plan else _false_claim(intent, episode, rng)
+    calls = [call.model_copy(update={"did": other}) for call in plan]
+    return writer_of(episode).write_calls(calls) if calls else _false_claim(plan, intent, episode, rng)
 
 
-def _wrong_service(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+def _wrong_service(plan: list[Call], intent: Intent, episode: Episode, rng: random.Random) -> Message:
     """The right device, but the last call is written as another product has it, such as `player.set_volume` for a TV."""
-    plan = _calls_of_intent(intent)
     device = home_situation_of(episode).home.plan.devices_by_did.get(plan[-1].did) if plan else None
     others = sorted(_similar_services(plan[-1].service) - device.spec.service_index.keys()) if device else []
     if not others:
-        return _wrong_device(intent, episode, rng)
+        return _wrong_device(plan, intent, episode, rng)
     return writer_of(episode).write_calls([*plan[:-1], plan[-1].model_copy(update={"service": rng.choice(others)})])
 
 
@@ -159,38 +162,24 @@ def _similar_services(service: str) -> frozenset[str]:
     return frozenset(prefix + name for prefix, name in written if words & {*name.split("_")})
 
 
-def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    plan = _calls_of_intent(intent)
-    last = plan[-1] if plan else None
-    if last and last.args and isinstance(last.args[-1], (int, float)) and not isinstance(last.args[-1], bool):
-        wrong = last.model_copy(update={"args": (*last.args[:-1], last.args[-1] + rng.choice((-10, 7, 500)))})
+def _wrong_value(plan: list[Call], intent: Intent, episode: Episode, rng: random.Random) -> Message:
+    args = plan[-1].args if plan else ()
+    if args and isinstance(args[-1], (int, float)) and not isinstance(args[-1], bool):
+        wrong = plan[-1].model_copy(update={"args": (*args[:-1], args[-1] + rng.choice((-10, 7, 500)))})
         return writer_of(episode).write_calls([*plan[:-1], wrong])
-    return _wrong_device(intent, episode, rng)
+    return _wrong_device(plan, intent, episode, rng)
 
 
-def _only_last_call(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    plan = _calls_of_intent(intent)
-    return writer_of(episode).write_calls(plan[-1:]) if plan else _false_claim(intent, episode, rng)
+def _only_last_call(plan: list[Call], intent: Intent, episode: Episode, rng: random.Random) -> Message:
+    return writer_of(episode).write_calls(plan[-1:]) if plan else _false_claim(plan, intent, episode, rng)
 
 
-def _false_claim(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+def _false_claim(plan: list[Call], intent: Intent, episode: Episode, rng: random.Random) -> Message:
     return writer_of(episode).write_reply(done_text(episode, rng))
 
 
-def _garbled_call(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    plan = _calls_of_intent(intent)
-    return writer_of(episode).write_garbled_call(plan[0]) if plan else _false_claim(intent, episode, rng)
+def _garbled_call(plan: list[Call], intent: Intent, episode: Episode, rng: random.Random) -> Message:
+    return writer_of(episode).write_garbled_call(plan[0]) if plan else _false_claim(plan, intent, episode, rng)
 
 
-def _calls_of_intent(intent: Intent) -> list[Call]:
-    return list(intent.automation.actions if intent.automation else intent.plan)
-
-
-MISTAKES: tuple[Callable[[Intent, Episode, random.Random], Message], ...] = (
-    _wrong_device,
-    _wrong_service,
-    _wrong_value,
-    _only_last_call,
-    _false_claim,
-    _garbled_call,
-)
+MISTAKES = (_wrong_device, _wrong_service, _wrong_value, _only_last_call, _false_claim, _garbled_call)

@@ -21,12 +21,7 @@ from homerl.envs.homeenv.sim.assist.entities_of_home import (
     entities_of_plan,
     floors_of_plan,
 )
-from homerl.envs.homeenv.sim.assist.intent_calls import (
-    IntentFailed,
-    calls_of_intent,
-    match_intent_targets,
-    read_intent_slots,
-)
+from homerl.envs.homeenv.sim.assist.intents import IntentFailed, calls_of_intent, match_intent_targets, read_intent_slots
 from homerl.envs.homeenv.sim.assist.value_translation import translation_table
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused

@@ -22,10 +22,9 @@ from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent
 from homerl.envs.homeenv.tasks.goals import compile_goals, goals_on_home
-from homerl.play.chat_messages import SpokenWords, spoken_words_of
-from homerl.play.false_claims import count_false_claims as count_false_claims
-from homerl.play.false_claims import words_without_calls
 from homerl.play.faults import TOO_LONG
+from homerl.play.spoken_words import SpokenWords, spoken_words_of, words_without_calls
+from homerl.play.spoken_words import count_false_claims as count_false_claims
 from homerl.play.trajectory import Outcome, Step, Trajectory
 from homerl.play.words.answer_rules import Answer, judge_answer_by_rules
 from homerl.play.words.numbers_and_times import DAYS

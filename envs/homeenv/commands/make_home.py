@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.commands._range import parse_number_range
 from homerl.host.terminal import Command, Seed, check_option_value, console, count_with_noun
 from homerl.worlds.contract import CommandServices
 
@@ -63,3 +62,11 @@ def _kind_of_homes(devices: str | None, scale: str | None, recipe: str | None, s
 
 
 COMMAND = Command("make-home", "data", make_home, "homerl make-home --devices 20-40 --seed 7 --out home.json")
+
+
+def parse_number_range(text: str) -> tuple[int, int]:
+    """The numbers of `2-6`, or of `4`, which is from 4 to 4. Raises `InputError` for other texts."""
+    low, _, high = text.partition("-")
+    if not (low.isdigit() and (high or low).isdigit() and int(low) <= int(high or low)):
+        raise InputError(f"'{text}' is not a range", where="--devices", remedy="write for example 2-6")
+    return int(low), int(high or low)

@@ -8,7 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.commands._range import parse_number_range
+from homerl.envs.homeenv.commands.make_home import parse_number_range
 from homerl.host.terminal import Command, check_option_value
 
 

@@ -1,4 +1,7 @@
-"""The speaker, which puts meanings into sentences in one style.
+"""The speaker, which puts meanings into noun phrases, clauses and sentences in one style.
+
+A noun phrase is for example "the two brightest lights upstairs". Its words are under the keys `noun.*` of each language. A
+specific key (`noun.that.light.brightness.above`) takes precedence over a general one (`noun.that.above`).
 
 Invariants:
 - A sentence is a pure function of (meaning, home, voice, style, random generator).
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -19,24 +22,24 @@ from typing import Any, Literal
 
 from unicode_rbnf import RbnfEngine
 
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.meaning import Act, Target
-from homerl.envs.homeenv.language.noun_phrases import (
-    is_heavy_phrase,
-    join_phrases,
-    kind_noun,
-    noun_phrase,
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.language.meaning import (
+    Act,
+    AttributeComparison,
+    Meaning,
+    Target,
+    devices_of_kind,
+    floors_of,
     refuse_shared_device,
     refuse_shared_room,
     spoken_name_of,
 )
-from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.maker.home_names import load_lexicon
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
-from homerl.play.words.grammar import Grammar, Style
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Grammar, Style, Voice
 
 Wording = Literal["clear", "colloquial", "noisy"]
 # Probabilities at temperature 1
@@ -46,6 +49,15 @@ SPECIFIC = 0.5  # a frame for this kind of device or this value is used, if ther
 ALONE = 0.5  # a short speaker leaves out the room of a device, at any temperature
 SYMBOL = re.compile(r"[%°℃µ]|(?<![A-Za-z])[A-Za-z]{1,3}$")  # units that are written only after digits
 WISHED = {"clear": 0.15, "colloquial": 0.4}  # a wish for the result replaces the request
+# Kind -> products that its usual noun does not cover; a home with one of them uses a wider noun.
+WIDER = {
+    "curtain": ("blind", "roller_blind"),
+    "heater": ("ac_gateway",),
+    "thermostat": ("radiator_valve",),
+    "tv": ("projector",),
+    "opener": ("door_opener",),
+}
+SIDES = {">": "above", ">=": "above", "<": "below", "<=": "below", "==": "is", "!=": "is_not"}
 
 
 @dataclass(frozen=True)
@@ -75,9 +87,11 @@ class Speaker:
             key = brief
         return self.grammar.draw_sentence(key, slots, self.rng, self.style, self.voice.frames, self.voice.temperature)
 
-    def first(self, *keys: str) -> str:
+    def first_known_key(self, *keys: str) -> str:
         """The first of the keys that the grammar has."""
         return next(key for key in keys if key in self.grammar)
+
+    first = first_known_key  # as plug-ins of November 2026 call it
 
     def draw_chance(self, probability: float) -> bool:
         """True with this probability at temperature 1 or above, with less below, and never at temperature 0."""
@@ -120,7 +134,7 @@ class Speaker:
         known = [key for key in special if key in self.grammar]
         if known and self.draw_chance(SPECIFIC):
             return self.say(self.rng.choice(known), **slots)
-        return self.say(self.first(f"act.{act.service}", *([f"{usual}.heavy"] if heavy else []), usual), **slots)
+        return self.say(self.first_known_key(f"act.{act.service}", *([f"{usual}.heavy"] if heavy else []), usual), **slots)
 
     def _act_slots(self, act: Act, said: str | None = None) -> dict[str, str]:
         device = act.target.devices[0] if act.target.devices and act.target.kind is None else None
@@ -214,6 +228,162 @@ class Speaker:
         text = number_in_words(value, self.voice.language) if self.draw_chance(SPELLED) else str(value)
         said = self.say(known[0], value=text) if known else text
         return said.replace(text, str(value)) if SYMBOL.search(said) else said
+
+
+Slot = str | Room | Target | Meaning | Callable[[Speaker], str]  # what a slot of a frame says; a text says itself
+
+
+@dataclass(frozen=True)
+class FramedMeaning:
+    """A grammar frame and what its slots say, in every language."""
+
+    frame: str
+    slots: tuple[tuple[str, Slot], ...] = ()
+
+    def words(self, speaker: Speaker) -> str:
+        """The filled frame."""
+        return speaker.say(self.frame, **{name: _say_slot(said, speaker) for name, said in self.slots})
+
+
+def frame_meaning(frame: str, **slots: Slot) -> FramedMeaning:
+    """A meaning that fills the slots of a grammar frame."""
+    return FramedMeaning(frame, tuple(slots.items()))
+
+
+def _say_slot(said: Slot, speaker: Speaker) -> str:
+    match said:
+        case str():
+            return said
+        case Room():
+            return speaker.room(said)
+        case Target():
+            return speaker.say_target(said)
+    return said(speaker) if callable(said) else said.words(speaker)
+
+
+# Noun phrases
+
+
+def is_heavy_phrase(target: Target) -> bool:
+    """Whether the noun phrase is long, so that a verb should not surround it ("turn ... off")."""
+    narrowed = target.where or target.rooms_where or target.rank or target.excluding
+    return not target.pronoun and ((narrowed is not None and narrowed != ()) or len(target.rooms) > 1)
+
+
+def noun_phrase(target: Target, speaker: Speaker, placed: bool = True) -> str:
+    """The noun phrase of a target by kind; without its place if `placed` is false."""
+    kind = target.required_kind
+    slots = {number: kind_noun(kind, number, speaker) for number in ("one", "many")}
+    slots["each"] = speaker.say(f"kind.{kind}.count", number="")  # only the measure word
+    slots["place"] = place_phrase(target, speaker) if placed else ""
+    if (rank := target.rank) is not None:
+        slots["number"] = speaker.say(f"number.{rank.count}")
+        slots["count"] = speaker.say(f"kind.{kind}.count", number=slots["number"])  # with a measure word in Chinese
+        slots["name"] = speaker.name(rank.attribute)
+        slots["that"] = ""
+        if target.where is not None:
+            holds = _predicate_forms(kind, target.where, speaker)["is" if rank.count == 1 else "are"]
+            slots["that"] = speaker.say("noun.that_clause", holds=holds)
+        side, number = "high" if rank.highest else "low", "one" if rank.count == 1 else "many"
+        tries = (f"{kind}.{rank.attribute}.{side}", f"{rank.attribute}.{side}", side)
+        return speaker.say(speaker.first_known_key(*(f"noun.top.{key}.{number}" for key in tries)), **slots)
+    if target.where is None:
+        but = "_but" if target.elsewhere or target.excluding else ""
+        return speaker.say(f"noun.all{but}" if slots["place"] else "noun.bare", **slots)
+    said = _predicate_forms(kind, target.where, speaker)
+    return speaker.say("noun.those_but" if target.excluding else "noun.those", **slots, **said)
+
+
+def kind_noun(kind: str, number: str, speaker: Speaker) -> str:
+    """The noun for a kind in this home; `number` is "one" for the singular or "many" for the plural."""
+    wide = (f"kind.{kind}.wide.{number}",) if is_wide_kind(speaker.home, kind) else ()
+    return speaker.say(speaker.first_known_key(*wide, f"kind.{kind}.{number}"))
+
+
+def is_wide_kind(home: Home, kind: str) -> bool:
+    """Whether the home has a product that the kind's usual noun does not cover."""
+    return any(device.spec.name in WIDER.get(kind, ()) for device in devices_of_kind(home, kind))
+
+
+def join_phrases(items: Sequence[str], speaker: Speaker, family: str = "noun") -> str:
+    """The phrases as a list: "the hall, the study and the den". `family` is the family of the frames for comma and "and"."""
+    text = items[0]
+    for i, item in enumerate(items[1:], 2):
+        text = speaker.say(f"{family}.and" if i == len(items) else f"{family}.comma", first=text, second=item)
+    return text
+
+
+def say_rooms(rooms: Sequence[Room], speaker: Speaker, bare: bool = False) -> str:
+    """The names of rooms, or a plural such as "the bedrooms" if it denotes exactly these rooms."""
+    if type := plural_room_type(rooms, speaker):
+        return speaker.say(f"noun.rooms.{type}")
+    if len(rooms) == 1 and not bare:
+        return speaker.room(rooms[0])
+    for room in rooms:
+        refuse_shared_room(room, speaker.home)
+    return join_phrases([speaker.say("noun.room", room=speaker.say_thing_name(room)) for room in rooms], speaker)
+
+
+def plural_room_type(rooms: Sequence[Room], speaker: Speaker) -> str | None:
+    """The room type whose plural denotes exactly these rooms, or None.
+
+    All rooms of the type must be given, and no other room may have the type's word in its name.
+    """
+    type = rooms[0].type
+    if len(rooms) < 2 or f"noun.rooms.{type}" not in speaker.grammar:
+        return None
+    mark = speaker.grammar.plain_sentence(f"noun.mark.{type}")
+    everywhere = speaker.home.plan.rooms
+    typed, marked = {r.id for r in everywhere if r.type == type}, {r.id for r in everywhere if mark in r.name}
+    return type if typed == marked == {room.id for room in rooms} else None
+
+
+def place_phrase(target: Target, speaker: Speaker) -> str:
+    """The phrase for the target's place: rooms, floor or home, with exceptions."""
+    if target.rooms:
+        text = speaker.say("noun.in", rooms=say_rooms(target.rooms, speaker))
+    elif target.floor is not None:
+        floors = floors_of(speaker.home)
+        text = speaker.say(f"noun.floor.{floors.index(target.floor) + 1}.of.{len(floors)}")
+    else:
+        text = "" if target.rooms_where else speaker.say("noun.home")
+    if target.rooms_where is not None:
+        kind, comparison = target.rooms_where  # "the air conditioner is on"
+        words = {"one": kind_noun(kind, "one", speaker), "name": speaker.name(comparison.attribute)}
+        value = speaker.value(comparison.value, comparison.type)
+        holds = speaker.say(_comparison_key("noun.holds", kind, comparison, speaker), **words, value=value)
+        rooms = speaker.say("noun.rooms_except" if target.elsewhere else "noun.rooms_where", holds=holds)
+        text = speaker.say("noun.within", place=text, rooms=rooms)
+    if target.excluding:
+        text = speaker.say("noun.without", place=text, rooms=say_rooms(target.excluding, speaker, bare=True))
+    return text
+
+
+def _predicate_forms(kind: str, where: AttributeComparison, speaker: Speaker) -> dict[str, str]:
+    """The predicate of a comparison in both numbers: "are on" and "is on"."""
+    key = _comparison_key("noun.that", kind, where, speaker)
+    slots = {"name": speaker.name(where.attribute), "value": speaker.value(where.value, where.type)}
+    verbs = {"are": {"be": "are", "have": "have", "s": ""}, "is": {"be": "is", "have": "has", "s": "s"}}
+    state = speaker.rng.getstate()
+    said = {}
+    for number, forms in verbs.items():
+        speaker.rng.setstate(state)  # both numbers must draw the same frame
+        said[number] = speaker.say(key, **slots, **forms)
+    return said
+
+
+def _comparison_key(key: str, kind: str, comparison: AttributeComparison, speaker: Speaker) -> str:
+    """The most specific key of the grammar for a comparison."""
+    side, value = SIDES[comparison.operator], str(comparison.value).lower()
+    path = f"{comparison.attribute}.{side}"
+    return speaker.first_known_key(
+        f"{key}.{kind}.{path}.{value}",
+        f"{key}.{path}.{value}",
+        f"{key}.{kind}.{path}",
+        f"{key}.{path}",
+        f"{key}.{side}.{value}",
+        f"{key}.{side}",
+    )
 
 
 def _stands_alone(device: Device, home: Home) -> bool:

@@ -21,8 +21,7 @@ from typing import Any, Literal
 from unicode_rbnf import FormatPurpose, RbnfEngine
 
 from homerl.envs.homeenv.language.meaning import Operator, Target
-from homerl.envs.homeenv.language.noun_phrases import join_phrases
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.speaker import Speaker, join_phrases
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
@@ -118,7 +117,7 @@ def duration_in_words(seconds: int, speaker: Speaker) -> str:
     if in_hours:
         key = f"when.duration.{'hour' if hours == 1 else 'hours'}{'_half' if minutes % 60 else ''}"
         return speaker.say(key, minutes=str(minutes), **counts)
-    return speaker.say(speaker.first(f"when.duration.minutes.{minutes}", "when.duration.minutes"), **counts)
+    return speaker.say(speaker.first_known_key(f"when.duration.minutes.{minutes}", "when.duration.minutes"), **counts)
 
 
 # Times
@@ -237,7 +236,7 @@ class MeasuredCondition:
         if isinstance(self.where, Device):
             name = speaker.say(f"when.reading.{self.quantity}")
             target = speaker.say_target(Target.of_device(self.where, self.part))
-            unit = speaker.say(speaker.first(f"when.unit.{self.quantity}", "when.unit"), value=slots["value"])
+            unit = speaker.say(speaker.first_known_key(f"when.unit.{self.quantity}", "when.unit"), value=slots["value"])
             return speaker.say(f"when.reads.{way}", **slots | {"name": name, "target": target, "value": unit})
         place = speaker.say("when.outside") if self.where is None else speaker.say("when.in", room=speaker.room(self.where))
         return speaker.say(f"when.{self.quantity}.{way}", **slots, place=place)

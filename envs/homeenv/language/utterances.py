@@ -16,16 +16,14 @@ import random
 import re
 from typing import Any
 
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.meaning import Meaning, spoken_step
-from homerl.envs.homeenv.language.noun_phrases import spoken_name_of
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.language.meaning import Meaning, spoken_name_of, spoken_step
 from homerl.envs.homeenv.language.speaker import Speaker, Wording
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
-from homerl.play.words.grammar import WIDE
-from homerl.play.words.splits import Split, Voice, draw_of_split, write_sentence
+from homerl.play.words.grammar import WIDE, Split, Voice, draw_of_split, write_sentence
 
 USUAL = {"opened": 6, "garbled": 5, "taken back": 4, "stuttered": 3, "paused": 3, "closed": 2}  # relative frequencies
 HOW_MANY = (5, 4, 1)  # relative frequencies of one, two and three errors

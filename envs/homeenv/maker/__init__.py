@@ -3,9 +3,9 @@
 `make.py` makes a home from a seed and a recipe. It calls the other files in this order:
 
 - `weather.py` draws a typical year, a minute of it, and its weather.
-- `layout_and_furniture.py` draws the rooms, and devices with names from `lexicon.py`.
-- `coined_names_and_aliases.py` replaces some names by words that no lexicon has, and adds aliases.
+- `layout_and_furniture.py` draws the rooms, and devices with names from the lexicon.
+- `home_names.py` has the lexicon. It replaces some names by words that no lexicon has, and adds aliases.
 - `initial_state.py` computes the air of the rooms and draws the values of the devices.
 
-`redraw_own_home.py` takes people's own home files instead, and draws only weather, hour and state.
+Of people's own home files, `make.py` draws only weather, hour and state.
 """

@@ -34,7 +34,6 @@ from homerl.envs.homeenv.sim.devices.air_physics import (
 )
 from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
-from homerl.envs.homeenv.sim.devices.service_execution import ServiceScope
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import value_means_word
 
@@ -157,9 +156,9 @@ def draw_device_settings(spec: DeviceSpec, context: HabitContext, rng: random.Ra
     if not spec.compiled_motions and not spec.needs_completion:
         return values
     # Everything that moves has come to where it moves to.
-    paths, scope = list(values), ServiceScope(list(values.values()), 0, {})
+    paths, before = list(values), list(values.values())
     for motion in spec.compiled_motions:
-        values[paths[motion.offset]] = motion.target_value(scope)
+        values[paths[motion.slot]] = motion.target_value(before)
     return spec.complete_values(values)
 
 

@@ -26,7 +26,7 @@ from pydantic import Field
 
 from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.maker.lexicon import Half, Lexicon
+from homerl.envs.homeenv.maker.home_names import Half, Lexicon
 from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room, RoomType
 

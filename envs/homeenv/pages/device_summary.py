@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Component, DeviceSpec
-from homerl.envs.homeenv.sim.values.types_and_ranges import HEX, NUMBERS, ValueType
+from homerl.envs.homeenv.sim.values.types_and_ranges import HEX, NUMBERS, UNIT_SIGNS, ValueType
 
 Tone = Literal["on", "off", "alert", "plain"]
 TONES: tuple[Tone, ...] = ("alert", "on", "off", "plain")  # a device has its components' first tone in this order
@@ -57,10 +57,7 @@ VALUE_FORMATS = {
 RANK = {name: rank for rank, name in enumerate((*TRUTH, *VALUE_FORMATS))}
 FIRM = "\N{NO-BREAK SPACE}"
 LEVELS = ("position", "brightness", "screen_brightness")  # shown as a bar
-UNITS = {
-    "celsius": "°C", "percentage": "%", "lux": "lx", "kelvin": "K", "second": "s", "minute": "min", "hour": "h",
-    "watt": "W", "litre": "l", "ug/m3": "µg/m³",
-}  # fmt: skip
+UNITS = UNIT_SIGNS | {"watt": "W", "litre": "l", "ug/m3": "µg/m³"}
 WARM, DAYLIGHT = (255, 190, 110), (220, 233, 255)  # white light of 2700 K and of 6500 K
 
 

@@ -12,21 +12,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, count, pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.pages.device_summary import value_with_unit
 from homerl.envs.homeenv.pages.home_page import HomeView
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.goals import describe_goals
 from homerl.envs.homeenv.tasks.situation import home_situation_of
 from homerl.host.html_pages import load_template
-from homerl.play.episode import EpisodeLimits
-from homerl.play.replay import REMEDY, replay_steps, reply_of_step
-from homerl.play.trajectory import ShownDialogue, ShownStep, Trajectory, show_dialogue
-from homerl.worlds.registry import begin_episode, read_blueprint
+from homerl.play.replay import begin_replay, replay_as_recorded
+from homerl.play.trajectory import ShownStep, Trajectory, show_dialogue
+from homerl.worlds.registry import restore_situation
 
 
 @dataclass(frozen=True)
@@ -72,17 +70,35 @@ class HomeDrawing:
     marked: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+Moment = tuple[Home, tuple[bool, ...]]  # the home, and which goals are met
+
+
+def replay_moments(trajectory: Trajectory, where: str) -> list[Moment]:
+    """The home and the goals at the start and after each step. Raises `InputError` if the replay differs from the record."""
+    episode = begin_replay(trajectory, restore_situation)
+    situation = home_situation_of(episode)
+    moments = chain([0], replay_as_recorded(episode, trajectory, where))  # 0 is the start
+    return [(situation.home.fork(), situation.met()) for _ in moments]
+
+
 class HomeEpisodePage:
     """All that the template shows. `goals` are Φ in words and as exact text, and `begun` are those met at the start."""
 
-    trajectory: Trajectory
-    dialogue: ShownDialogue
-    turns: tuple[tuple[str, tuple[HomeStepView, ...]], ...]
-    states: tuple[HomeDrawing, ...]
-    goals: tuple[tuple[str, str], ...]
-    begun: tuple[bool, ...]
-    met: tuple[bool, ...]
+    def __init__(self, trajectory: Trajectory, where: str = "trajectory") -> None:
+        exact = [text for intent in trajectory.blueprint["intents"] for text in describe_goals(intent)]
+        played = replay_moments(trajectory, where)
+        self.states, drawn = _draw_states([home for home, _ in played])
+        self.trajectory, self.dialogue = trajectory, show_dialogue(trajectory, exact)
+        numbers = count(1)
+        self.turns = [
+            (utterance, [_make_step_view(number, step, played, drawn) for step, number in zip(steps, numbers)])
+            for utterance, steps in self.dialogue.turns
+        ]
+        # Goals are shown with the names of devices in place of their ids.
+        named = _device_names(played[0][0])
+        id = re.compile(r"""device\((["'])(.+?)\1\)\.""")
+        self.goals = [(id.sub(lambda match: f"{named.get(match[2], match[2])} ", goal), goal) for goal in exact]
+        self.begun, self.met = played[0][1], played[-1][1]
 
     @property
     def all_steps(self) -> list[HomeStepView]:
@@ -93,40 +109,6 @@ class HomeEpisodePage:
     def total_reward(self) -> float:
         """The sum of all rewards."""
         return sum(value for rewards in self.trajectory.rewards for value in rewards.values())
-
-
-Moment = tuple[Home, tuple[bool, ...]]  # the home, and which goals are met
-
-
-def replay_moments(trajectory: Trajectory, where: str) -> list[Moment]:
-    """The home and the goals at the start and after each step. Raises `InputError` if the replay differs from the record."""
-    blueprint = read_blueprint(trajectory.blueprint)
-    episode = begin_episode(blueprint, EpisodeLimits(**cast(dict[str, Any], trajectory.limits)))
-    situation = home_situation_of(episode)
-    found: list[Moment] = [(situation.home.fork(), situation.met())]
-    for number, stored in enumerate(replay_steps(episode, trajectory, where), 1):
-        done = episode.apply_reply(reply_of_step(stored))
-        if (done.observations, done.state_key) != (stored.observations, stored.state_key):
-            raise InputError(f"step {number} comes out otherwise than it was recorded", where, REMEDY)
-        found.append((situation.home.fork(), situation.met()))
-    return found
-
-
-def make_home_episode_page(trajectory: Trajectory, where: str = "trajectory") -> HomeEpisodePage:
-    """The page of a trajectory."""
-    goals = tuple(text for intent in trajectory.blueprint["intents"] for text in describe_goals(intent))
-    played = replay_moments(trajectory, where)
-    states, drawn = _draw_states([home for home, _ in played])
-    shown, number, turns = show_dialogue(trajectory, goals), 0, []
-    for utterance, steps in shown.turns:
-        views = tuple(_make_step_view(number + i, step, played, drawn) for i, step in enumerate(steps, 1))
-        turns.append((utterance, views))
-        number += len(steps)
-    # Goals are shown with the names of devices in place of their ids.
-    named = _device_names(played[0][0])
-    id = re.compile(r"""device\((["'])(.+?)\1\)\.""")
-    said = tuple((id.sub(lambda match: f"{named.get(match[2], match[2])} ", goal), goal) for goal in goals)
-    return HomeEpisodePage(trajectory, shown, tuple(turns), states, said, played[0][1], played[-1][1])
 
 
 def _device_names(home: Home) -> dict[str, str]:
@@ -193,6 +175,4 @@ SIDE = 5  # columns of a floor that stands beside the dialogue
 
 def render_home_episode(trajectory: Trajectory, where: str = "trajectory") -> str:
     """The page as HTML."""
-    return load_template(Path(__file__).with_name("episode.html.jinja")).render(
-        page=make_home_episode_page(trajectory, where)
-    )
+    return load_template(Path(__file__).with_name("episode.html.jinja")).render(page=HomeEpisodePage(trajectory, where))

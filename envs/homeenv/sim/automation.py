@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from homerl.envs.homeenv.sim.plan.conditions import Condition, ConditionError, compile_condition
-from homerl.envs.homeenv.sim.plan.fixed_plan import LATEST, FixedPlan
-from homerl.envs.homeenv.sim.plan.import_origin import Hidden
-from homerl.envs.homeenv.sim.state.home_state import HomeState, bind_call_arguments
-from homerl.envs.homeenv.sim.state.rule_firing import unset_progress
-from homerl.envs.homeenv.sim.state.rules_and_programs import (
+from homerl.envs.homeenv.sim.conditions import Condition, ConditionError, compile_condition
+from homerl.envs.homeenv.sim.cron_times import next_cron_time, read_cron
+from homerl.envs.homeenv.sim.home_plan import LATEST, FixedPlan, Hidden
+from homerl.envs.homeenv.sim.home_state import HomeState, replace_rooms_by_ids
+from homerl.envs.homeenv.sim.rules import (
     MOST_STEPS,
     Action,
     CallStep,
@@ -34,7 +33,6 @@ from homerl.envs.homeenv.sim.state.rules_and_programs import (
     WaitStep,
 )
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.sim.values.cron_times import next_time, read_cron
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value, refuse_lone_surrogates
 
 LONGEST_WAIT = 100 * 366 * 86400  # the most seconds of a delay or hold
@@ -54,110 +52,90 @@ FORMS = (  # the keys of a step
 Trigger = Callable[[Any], HomeRule]
 
 
+END = 1 << 30  # a place behind the last instruction of any program: to go on there ends all
+
+
 def compile_program(steps: Any, plan: FixedPlan, trigger: Trigger) -> tuple[Instruction, ...]:
     """Compile steps to a program. `trigger` makes what they wait for. Raises `Refused` if a step is invalid."""
-    writer = _ProgramWriter(plan, trigger)
-    writer.write_steps(steps)
-    size = len(writer.made)
-    return tuple(make(size) for make in writer.made)
+    made = _StepCompiler(plan, trigger).compile_steps(steps, 0)
+    # The place at which a run goes on is a part of state keys, in which the end has always been the program's length.
+    size = len(made)
+    return tuple(replace(one, late=size) if isinstance(one, WaitStep) and one.late == END else one for one in made)
 
 
-class _ProgramWriter:
-    """Writes the instructions of a program.
+@dataclass(frozen=True)
+class _StepCompiler:
+    """Compiles steps to instructions. `at` is the place of the first of them in the program."""
 
-    Each is written as a function of the size of the program: an instruction that ends all jumps behind the last one, and how
-    many there are is known only at the end.
-    """
+    plan: FixedPlan
+    trigger: Trigger
 
-    def __init__(self, plan: FixedPlan, trigger: Trigger) -> None:
-        self.plan, self.trigger = plan, trigger
-        self.made: list[Callable[[int], Instruction]] = []
-
-    def write_steps(self, steps: Any) -> None:
-        """Write a list of steps. One that ends the list leads behind it."""
+    def compile_steps(self, steps: Any, at: int) -> list[Instruction]:
+        """The instructions of a list of steps. A step that ends the list leads behind it."""
         if not isinstance(steps, Sequence) or isinstance(steps, str):
             raise Refused("wrong_type", "steps are a list")
+        made: list[Instruction] = []
         ends: list[tuple[int, Condition]] = []
         for step in steps:
             if not isinstance(step, Mapping) or not any(form <= set(step) for form in FORMS):
                 raise Refused("wrong_type", f"{quote_value(step)} is no step")
             if "only_if" in step:
-                ends.append((self._reserve_jump(), self._compile_text(step["only_if"])))
+                ends.append((len(made), self._compile_text(step["only_if"])))
+                made.append(JumpStep(END))  # until it is known where the list ends
             else:
-                self._write_step(step)
-            if len(self.made) > MOST_STEPS:
+                made += self._compile_step(step, at + len(made))
+            if at + len(made) > MOST_STEPS:
                 raise Refused("out_of_range", f"an automation has at most {MOST_STEPS} steps")
         for place, condition in ends:
-            self._set_jump(place, len(self.made), condition)
+            made[place] = JumpStep(at + len(made), condition)
+        return made
 
-    def _write_step(self, step: Mapping[str, Any]) -> None:
+    def _compile_step(self, step: Mapping[str, Any], at: int) -> list[Instruction]:
         if "did" in step:
             texts = step.get("told") or {}
             told = tuple((name, self._compile_text(text)) for name, text in texts.items())
             action = {key: value for key, value in step.items() if key != "told"}
-            self._add_instruction(CallStep(check_action(self.plan, action, tuple(texts)), told))
-        elif "if" in step:
-            self._write_branch(step)
-        elif "repeat" in step:
+            return [CallStep(check_action(self.plan, action, tuple(texts)), told)]
+        if "if" in step:
+            return self._compile_branch(step, at)
+        if "repeat" in step:
             if not isinstance(step["repeat"], int) or not 0 <= step["repeat"] <= MOST_STEPS:
                 raise Refused("out_of_range", f"steps are repeated 0 to {MOST_STEPS} times")
+            made: list[Instruction] = []
             for _ in range(step["repeat"]):
-                self.write_steps(step["do"])
-        elif "do" in step:
-            self._write_loop(step)
-        elif "delay" in step:
+                made += self.compile_steps(step["do"], at + len(made))
+            return made
+        if "while" in step:
+            body = self.compile_steps(step["do"], at + 1)
+            return [JumpStep(at + len(body) + 2, self._compile_text(step["while"])), *body, JumpStep(at)]
+        if "do" in step:
+            return [*self.compile_steps(step["do"], at), JumpStep(at, self._compile_text(step["until"]))]
+        if "delay" in step:
             delay = step["delay"]
             if isinstance(delay, str):
-                self._add_instruction(DelayStep(compile_rule_condition(delay, self.plan)))
-            else:
-                self._add_instruction(DelayStep(check_wait_seconds("delay", delay)))
-        elif "wait" in step:
-            self._write_wait(step)
-        elif "switch" in step:
-            self._add_instruction(SwitchStep(tuple(map(str, step["switch"])), step.get("to")))
-        else:
-            self.made.append(lambda size: JumpStep(size))
+                return [DelayStep(compile_rule_condition(delay, self.plan))]
+            return [DelayStep(check_wait_seconds("delay", delay))]
+        if "wait" in step:
+            waited, timeout = step["wait"], step.get("timeout")
+            until = self._compile_text(waited) if isinstance(waited, str) else None
+            triggers = tuple(self.trigger(one) for one in ([{"conditions": [waited]}] if until is not None else waited))
+            late = None if timeout is None else check_wait_seconds("timeout", timeout)
+            return [WaitStep(until, triggers, late, END if step.get("stop") else at + 1)]
+        if "switch" in step:
+            return [SwitchStep(tuple(map(str, step["switch"])), step.get("to"))]
+        return [JumpStep(END)]
+
+    def _compile_branch(self, step: Mapping[str, Any], at: int) -> list[Instruction]:
+        then = self.compile_steps(step["then"], at + 1)
+        condition = self._compile_text(step["if"])
+        if not step.get("else"):
+            return [JumpStep(at + len(then) + 1, condition), *then]
+        otherwise = self.compile_steps(step["else"], at + len(then) + 2)
+        after = at + len(then) + len(otherwise) + 2
+        return [JumpStep(at + len(then) + 2, condition), *then, JumpStep(after), *otherwise]
 
     def _compile_text(self, text: Any) -> Condition:
         return compile_rule_condition(check_condition_text(text), self.plan)
-
-    def _add_instruction(self, made: Instruction) -> None:
-        self.made.append(lambda size: made)
-
-    def _reserve_jump(self) -> int:
-        """Make place for a jump whose target is not known yet. Returns the place."""
-        self.made.append(lambda size: JumpStep(size))
-        return len(self.made) - 1
-
-    def _set_jump(self, place: int, to: int, unless: Condition | None = None) -> None:
-        self.made[place] = lambda size: JumpStep(to, unless)
-
-    def _write_branch(self, step: Mapping[str, Any]) -> None:
-        unless = self._reserve_jump()
-        self.write_steps(step["then"])
-        done = self._reserve_jump() if step.get("else") else None
-        self._set_jump(unless, len(self.made), self._compile_text(step["if"]))
-        if done is not None:
-            self.write_steps(step["else"])
-            self._set_jump(done, len(self.made))
-
-    def _write_loop(self, step: Mapping[str, Any]) -> None:
-        begin = len(self.made)
-        unless = self._reserve_jump() if "while" in step else None
-        self.write_steps(step["do"])
-        if unless is None:
-            self._add_instruction(JumpStep(begin, self._compile_text(step["until"])))
-        else:
-            self._add_instruction(JumpStep(begin))
-            self._set_jump(unless, len(self.made), self._compile_text(step["while"]))
-
-    def _write_wait(self, step: Mapping[str, Any]) -> None:
-        told, timeout = step["wait"], step.get("timeout")
-        until = self._compile_text(told) if isinstance(told, str) else None
-        triggers = tuple(self.trigger(one) for one in ([{"conditions": [told]}] if until is not None else told))
-        late = None if timeout is None else check_wait_seconds("timeout", timeout)
-        place = len(self.made) + 1
-        self.made.append(lambda size: WaitStep(until, triggers, late, size if step.get("stop") else place))
 
 
 def check_action(plan: FixedPlan, action: Mapping[str, Any], told: Sequence[str] = ()) -> Action:
@@ -172,20 +150,17 @@ def check_action(plan: FixedPlan, action: Mapping[str, Any], told: Sequence[str]
     did, locator, arguments = str(action["did"]), str(action["locator"]), action.get("arguments") or {}
     if not isinstance(arguments, Mapping) or not all(isinstance(key, str) for key in arguments):
         raise Refused("wrong_type", "the arguments of an action are an object")
-    if did not in plan.devices_by_did:
-        raise Refused("unknown_device", f"there is no device {quote_value(did)}")
+    device = plan.find_device(did)
     if (did, locator) not in plan.compiled_services:
-        known = ", ".join(plan.devices_by_did[did].spec.service_index) or "no services"
-        raise Refused(
-            "unknown_service", f"{plan.devices_by_did[did].name} {did} has no service '{locator}' (it has {known})"
-        )
+        known = ", ".join(device.spec.service_index) or "no services"
+        raise Refused("unknown_service", f"{device.name} {did} has no service '{locator}' (it has {known})")
     compiled = plan.compiled_services[did, locator][0]
     if told:
         taken = {one.name: one for one in compiled.service.arguments}
         if unknown := {*told, *arguments} - taken.keys():
             raise Refused("unknown_argument", f"{locator} has no argument {quote_value(min(unknown))}")
         return Action(did, locator, tuple((key, taken[key].check_value(value, key)) for key, value in arguments.items()))
-    given = bind_call_arguments(plan, compiled, (), arguments)
+    given = replace_rooms_by_ids(plan, compiled.service, compiled.bind_arguments((), arguments))
     return Action(did, locator, tuple((key, given[key]) for key in arguments))
 
 
@@ -231,7 +206,7 @@ def make_rule(
 
     `conditions` are expressions over the home, and at most one `time_cron = ...` line. All of them must hold. With a line
     `changed = ...`, of a device or an attribute, a change of it triggers the rule, if they hold then; a line `before = ...`
-    must have held till then. `actions` are `{did, locator, arguments}`, or steps (`program.py`). With `delay` the rule acts
+    must have held till then. `actions` are `{did, locator, arguments}`, or steps (`rules.py`). With `delay` the rule acts
     once, this many seconds from now. With `hold` its conditions must have held for this many seconds. `id` is by default
     the smallest free number. What is `given` must hold when the rule acts, and triggers nothing; with a time it is a
     condition as others are. `runs` are the fields `of`, `most` and `restart` of the rule.
@@ -371,8 +346,8 @@ def make_recorded_rule(home: HomeState, one: Hidden, title: str = "") -> HomeRul
 def arm_rule(rule: HomeRule, home: HomeState) -> HomeRule:
     """The rule with its initial progress in `home`. A condition that already holds does not trigger it."""
     says = rule.definition
-    due = says.at if says.at is not None else next_time(says.cron, home.clock) if says.cron else None
-    return unset_progress(rule, home).with_progress(due=due)
+    due = says.at if says.at is not None else next_cron_time(says.cron, home.clock) if says.cron else None
+    return rule.begun_in(home).with_progress(due=due)
 
 
 def replace_rule(home: HomeState, index: int, rule: HomeRule | None) -> None:

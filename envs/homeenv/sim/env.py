@@ -1,4 +1,4 @@
-"""HomeEnv: a home as a Gymnasium environment. What works without Gymnasium takes `HomeWorld` of `world.py`."""
+"""HomeEnv: a home as a Gymnasium environment. What works without Gymnasium takes `HomeWorld` of `home_world.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from homerl.envs.core.spaces import AnyText, ToolCalls
 from homerl.envs.core.world import Action
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_world import HomeWorld
-from homerl.envs.homeenv.sim.sandbox import Limits
+from homerl.envs.homeenv.sim.toolset import Limits
 
 
 class HomeEnv(HomeWorld, gym.Env[str, Action]):

@@ -25,13 +25,12 @@ from homerl.envs.core.documents import Document, InputError, read_json, refuse_u
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.automation import make_hidden_rules, restore_rule
 from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange, restore_air
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Component, Device, DeviceSpec, UserData, spec_from_json
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.import_origin import FORMAT as ORIGIN_FORMAT
-from homerl.envs.homeenv.sim.plan.import_origin import Origin
-from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
+from homerl.envs.homeenv.sim.home_plan import ORIGIN_FORMAT, Origin
+from homerl.envs.homeenv.sim.rules import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 FORMAT = 2
@@ -336,6 +335,7 @@ def _resume_rules_and_air(home: Home, record: HomeRecord) -> None:
         actions = [action.model_dump() for action in rule.actions]
         steps = rule.steps and json.dumps(rule.steps, ensure_ascii=False)
         home.rules = (*home.rules, restore_rule(home, rule.model_dump(exclude={"actions"}) | {"steps": steps}, actions))
+    # Hidden rules are made here only to be checked; whoever serves the home adds them.
     ids = [rule.id for rule in (*home.rules, *make_hidden_rules(home))]
     if len(set(ids)) < len(ids):
         raise ValueError("two automations have the same id")

@@ -10,16 +10,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from homerl.envs.core.world import World, action_arguments, why_action_too_large
+from homerl.envs.homeenv.sim.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
-from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
-from homerl.envs.homeenv.sim.state.time_passing import settle_rules
-from homerl.envs.homeenv.sim.tools import Tool
+from homerl.envs.homeenv.sim.toolset import Limits, RunResult, Tool
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
@@ -47,15 +45,19 @@ class ConditionTask:
 class TaskBoard:
     """Φ: the tasks of an episode, in the order in which they were added. Their ids count from 1."""
 
-    def __init__(self, home: Home, tasks: tuple[Condition, ...] = ()) -> None:
+    def __init__(self, home: Home, conditions: Iterable[Condition] = ()) -> None:
         self.home = home
-        self.tasks = [ConditionTask(i + 1, condition, home) for i, condition in enumerate(tasks)]
+        self.tasks = [ConditionTask(id, condition, home) for id, condition in enumerate(conditions, 1)]
 
     def add_task(self, condition: str) -> ConditionTask:
         """Compile a condition and add it as a task. Raises `ConditionError` if it does not compile for this home."""
         task = ConditionTask(len(self.tasks) + 1, compile_condition(condition, self.home.plan), self.home)
         self.tasks.append(task)
         return task
+
+    def episode_in(self, home: Home) -> HomeEpisodeState:
+        """An episode with the same tasks in another home."""
+        return HomeEpisodeState(home, TaskBoard(home, [task.compiled for task in self.tasks]))
 
     @property
     def progress(self) -> float:
@@ -65,23 +67,23 @@ class TaskBoard:
         return sum(task.finished for task in self.tasks) / len(self.tasks)
 
 
-class HomeEpisodeState:
+class HomeEpisodeState(NamedTuple):
     """The state of an episode: `home` is the home, `task` is the board with its tasks (`env.engine.task.add_task`)."""
 
-    def __init__(self, home: Home, tasks: tuple[Condition, ...] = ()) -> None:
-        self.home = home
-        self.task = TaskBoard(home, tasks)
+    home: Home
+    task: TaskBoard
 
 
 class HomeWorld(World):
     """A world in which an agent acts on a home by tool calls.
 
     `home` is forked, so the caller's home does not change. `conditions` are the texts of the first tasks. `toolset` is a
-    key of `TOOLSETS`, and any other name is a `ValueError`. `limits` apply to the snippets that `pyexec` runs. `named` are
-    the tools that have an argument `name` (see `homerl.envs.core.world.as_action`).
+    key of `TOOLSETS`, and any other name is a `ValueError`. `limits` apply to the snippets that `pyexec` runs.
+    `tools_with_name` are the tools that have an argument `name` (see `homerl.envs.core.world.tool_call_to_action`).
     """
 
-    _left: float | None = None  # seconds of code for the rest of a message; None where each step is a message of its own
+    # How many seconds the code of the rest of a message may run; None where each step is a message of its own.
+    _seconds_left: float | None = None
 
     def __init__(
         self, home: Home, conditions: tuple[str, ...] = (), toolset: str = "homeflow", limits: Limits = Limits()
@@ -89,20 +91,19 @@ class HomeWorld(World):
         if toolset not in TOOLSETS:
             raise ValueError(f"toolset '{toolset}' is not one of {', '.join(TOOLSETS)}")
         self.toolset, self._limits, self._start = toolset, limits, home.fork()
-        self._equip()
-        self.engine = HomeEpisodeState(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))
+        self._find_tools()
+        self.engine = TaskBoard(home, [compile_condition(text, home.plan) for text in conditions]).episode_in(home.fork())
 
-    def _equip(self) -> None:
-        self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[self.toolset].tools_of_home(self._start)}
-        self.named = frozenset(name for name, tool in self._toolset.items() if "name" in tool.parameters)
-        self._missing = TOOLSETS[self.toolset].missing
+    def _find_tools(self) -> None:
+        self._tools: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[self.toolset].tools_of_home(self._start)}
+        self.tools_with_name = frozenset(name for name, tool in self._tools.items() if "name" in tool.parameters)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: part for name, part in vars(self).items() if name not in ("_toolset", "_missing")}
+        return {name: part for name, part in vars(self).items() if name != "_tools"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._equip()  # the functions of tools are found by the toolset's name
+        self._find_tools()  # tools hold functions, which may not be pickled
 
     @property
     def tools(self) -> list[dict[str, Any]]:
@@ -112,16 +113,16 @@ class HomeWorld(World):
     @property
     def offered_tools(self) -> tuple[Tool, ...]:
         """The same, as they are."""
-        return tuple(self._toolset.values())
+        return tuple(self._tools.values())
 
     def reset(self) -> tuple[str, dict[str, Any]]:
         """Return to the home as it was given. Tasks that were added since stay."""
-        self.engine = HomeEpisodeState(self._start.fork(), tuple(task.compiled for task in self.engine.task.tasks))
-        return "", self._info(None, None, ())
+        self.engine = self.engine.task.episode_in(self._start.fork())
+        return "", self._info_of_step(RunResult(""), ())
 
     def begin_message(self) -> None:
         """The snippets of the steps until the next message share `limits.message`."""
-        self._left = self._limits.message
+        self._seconds_left = self._limits.message
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Run a tool call, then let the automations act on the new state.
@@ -131,51 +132,42 @@ class HomeWorld(World):
         `changed` (see `changes`).
         """
         home, before = self.engine.home.fork(), self.engine.task.progress
-        result = self._act(action)
-        settle_rules(self.engine.home)  # automations react within the same step
-        progress = self.engine.task.progress
-        changed = name_state_changes(home, self.engine.home)
-        info = self._info(result.refusal, result.error, changed)
-        return (
-            result_as_observation(result),
-            progress - before,
-            bool(self.engine.task.tasks) and progress == 1.0,
-            False,
-            info,
-        )
+        result = self._run_tool(action)
+        self.engine.home.settle_rules()  # automations react within the same step
+        info = self._info_of_step(result, name_state_changes(home, self.engine.home))
+        done = bool(self.engine.task.tasks) and info["progress"] == 1.0
+        return result_as_observation(result), info["progress"] - before, done, False, info
 
-    def _act(self, action: Mapping[str, Any]) -> RunResult:
+    def _run_tool(self, action: Mapping[str, Any]) -> RunResult:
         name = action.get("name") if isinstance(action, Mapping) else None
-        if excess := why_action_too_large({"name": name}):
+        if excess := why_action_too_large({"name": name}):  # first the name alone, since the next refusals quote it
             return RunResult("", Refused("size_limit", excess))
-        tool = self._toolset.get(name) if isinstance(name, str) else None
-        if tool is None and self._missing is not None:
-            return self._missing(name if isinstance(name, str) else quote_value(name))
+        tool = self._tools.get(name) if isinstance(name, str) else None
+        if tool is None and (missing := TOOLSETS[self.toolset].missing) is not None:
+            return missing(name if isinstance(name, str) else quote_value(name))
         if tool is None:
-            known = ", ".join(self._toolset)
+            known = ", ".join(self._tools)
             return RunResult("", Refused("unknown_tool", f"there is no tool {quote_value(name)} (there is {known})"))
         if excess := why_action_too_large(action):
             return RunResult("", Refused("size_limit", excess))
-        result = tool.run(self.engine.home, action_arguments(action), self._granted())
-        if self._left is not None:
+        limits = self._limits
+        if self._seconds_left is not None:
+            limits = replace(limits, seconds=min(limits.seconds, self._seconds_left))
+        result = tool.run(self.engine.home, action_arguments(action), limits)
+        if self._seconds_left is not None:
             stopped = result.refusal is not None and result.refusal.rule == "time_limit"
-            self._left = 0.0 if stopped else self._left - result.seconds
+            self._seconds_left = 0.0 if stopped else self._seconds_left - result.seconds
         return result
 
-    def _granted(self) -> Limits:
-        """The limits of the next snippet."""
-        limits = self._limits
-        return limits if self._left is None else replace(limits, seconds=min(limits.seconds, self._left))
-
-    def _info(self, refusal: Refused | None, error: str | None, changed: tuple[str, ...]) -> dict[str, Any]:
-        blocked = {"rule": refusal.rule, "message": refusal.message} if refusal else None
-        return {"progress": self.engine.task.progress, "blocked": blocked, "error": error, "changed": changed}
+    def _info_of_step(self, result: RunResult, changed: tuple[str, ...]) -> dict[str, Any]:
+        blocked = {"rule": result.refusal.rule, "message": result.refusal.message} if result.refusal else None
+        return {"progress": self.engine.task.progress, "blocked": blocked, "error": result.error, "changed": changed}
 
     def fork(self) -> Self:
         """An independent copy: its home is a fork, and it has the same tasks."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.engine = HomeEpisodeState(self.engine.home.fork(), tuple(task.compiled for task in self.engine.task.tasks))
+        twin.engine = self.engine.task.episode_in(self.engine.home.fork())
         return twin
 
     def state_key(self) -> str:

@@ -1,11 +1,14 @@
-"""The contract of a toolset: its tools, the instruction to the agent, and a writer of messages for scripted agents.
+"""What a toolset is: its tools, the instruction to the agent, and a writer of messages for scripted agents.
 
-A toolset is one file of `toolsets/` that defines a `TOOLSET`. The file also holds the instruction, by language. A language
-that was added after the toolset gives its instruction under `toolsets:` in the `prompts.yaml` of the language's folder.
+A tool is an OpenAI function schema, and the function that a call of it runs on a home. A toolset is one file of `toolsets/`
+that defines a `TOOLSET`. The file also holds the instruction, by language. A language that was added after the toolset gives
+its instruction under `toolsets:` in the `prompts.yaml` of the language's folder.
 
 Invariants:
+- A tool validates its arguments against its own schema before it acts. Queries change nothing.
+- An observation holds only what the call returned.
 - A writer is a pure function of the home, the words and labels that it was made with, and the calls that it has to write.
-- It returns messages in OpenAI's format as plain dictionaries, and changes nothing.
+  It returns messages in OpenAI's format as plain dictionaries, and changes nothing.
 """
 
 from __future__ import annotations
@@ -14,15 +17,129 @@ import json
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Any, Protocol
+
+from jsonschema import Draft202012Validator
 
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.sandbox import RunResult
-from homerl.envs.homeenv.sim.tools import Tool
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.types_and_ranges import clip_text
+
+# The auditor's rule for each keyword of a JSON Schema that arguments violate. Any other keyword means `wrong_type`.
+RULE_OF = {
+    "required": "missing_argument",
+    "additionalProperties": "unknown_argument",
+    "enum": "out_of_range",
+    "minimum": "out_of_range",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of one snippet.
+
+    `seconds` of execution, `memory` in bytes, `calls` to the host, `output` in printed characters, and `code` in characters.
+    All snippets of one message may take `message` seconds, and none comes after one that has used its own up.
+    """
+
+    seconds: float = 1.0
+    message: float = 3.0
+    memory: int = 64 << 20
+    calls: int = 300
+    output: int = 4000
+    code: int = 20_000
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The result of a tool call: its text, and the refusal or the error (as text) that stopped it, if any.
+
+    The text of a snippet is what it printed. `worded` says that the text tells of the refusal already. `seconds` are those
+    of the clock that code took.
+    """
+
+    output: str
+    refusal: Refused | None = None
+    error: str | None = None
+    worded: bool = False
+    seconds: float = field(default=0.0, compare=False, repr=False)  # no part of what the code did
+
+
+@dataclass(frozen=True)
+class ToolHints:
+    """How a tool behaves, in the terms of MCP. What says nothing may change and destroy things, as there."""
+
+    read_only: bool = False
+    destructive: bool = True
+    idempotent: bool = False
+    open_world: bool = False
+
+
+READS = ToolHints(read_only=True, destructive=False, idempotent=True)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool: the parts of its schema, and `act(home, arguments, limits)`, which runs it. Clients of MCP read the `hints`.
+
+    `parameters` maps each name to a JSON schema, or to a description, which stands for a string parameter.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, str | Mapping[str, Any]]
+    required: tuple[str, ...]
+    act: Callable[[Home, Mapping[str, Any], Limits], RunResult]
+    hints: ToolHints = ToolHints()
+
+    def function_schema(self) -> dict[str, Any]:
+        """The tool as an OpenAI function schema."""
+        told = {"name": self.name, "description": self.description, "parameters": self.parameters_schema()}
+        return {"type": "function", "function": told}
+
+    def parameters_schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments."""
+        properties = {name: parameter_schema(given) for name, given in self.parameters.items()}
+        return {"type": "object", "properties": properties, "required": list(self.required)}
+
+    @cached_property  # to make a validator takes longer than most calls
+    def _validator(self) -> Draft202012Validator:
+        return Draft202012Validator(self.parameters_schema() | {"additionalProperties": False})
+
+    def run(self, home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
+        """Validate the arguments and act on `home`. A refusal is returned in the result, not raised."""
+        try:
+            self._refuse_invalid(arguments)
+            return self.act(home, arguments, limits)
+        except Refused as refusal:
+            return RunResult("", refusal)
+
+    def _refuse_invalid(self, arguments: Mapping[str, Any]) -> None:
+        try:
+            wrong = next(self._validator.iter_errors(arguments), None)
+        except (ValueError, RecursionError):  # a number too large or data nested too deeply to be quoted in the message
+            raise Refused("wrong_type", f"{self.name}: an argument is too large") from None
+        if wrong:
+            place = "".join(f" '{part}'" for part in wrong.absolute_path)
+            raise Refused(RULE_OF.get(wrong.validator, "wrong_type"), f"{self.name}{place}: {clip_text(wrong.message)}")
+
+
+def parameter_schema(given: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of a parameter. A text is the description of a string parameter."""
+    return {"type": "string", "description": given} if isinstance(given, str) else dict(given)
+
+
+def to_json_line(value: Any) -> str:
+    """A value as agents see it: one line of JSON."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+# How scripted agents write
 
 Reads = Sequence[tuple[str, str]]  # (did, attribute path) pairs that an agent wants to read
 

@@ -1,4 +1,6 @@
-"""What can be done in a home: single changes, each with its reference calls and its condition; and how to undo them.
+"""What can be done in a home: single changes, each with its reference calls and its condition, and how to undo them.
+
+An `Operation` is a service with a value before a device is chosen: one of several, or the same on several devices.
 
 Invariants:
 - An action can be executed in the home that it was made for.
@@ -14,11 +16,11 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from homerl.envs.homeenv.language.meaning import Act, Target, spoken_step
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Service
+from homerl.envs.homeenv.language.meaning import Act, SpokenValue, Target, parts_of_kind, spoken_step
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument, Service
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -63,13 +65,23 @@ class DeviceAction:
         return given_argument(self.device.spec.service_index[self.path].service, self.value)
 
     @property
+    def target(self) -> Target:
+        """The device, or its part, by its name."""
+        return Target.of_device(self.device, self.part_name)
+
+    @property
+    def spoken_value(self) -> SpokenValue:
+        """The value of the spoken argument, as a meaning."""
+        return SpokenValue(self.value, self.value_type)
+
+    @property
     def asked_service(self) -> str:
         """What people ask for: the service, or `set_` and the argument if it may be left out."""
         return spoken_service_name(self.service, self.value_type)
 
     def act(self, target: Target | None = None) -> Act:
         """The action as a request: of the device by its name, or of `target`, which includes the device."""
-        return Act(self.asked_service, target or Target.of_device(self.device, self.part_name), self.value, self.value_type)
+        return Act(self.asked_service, target or self.target, self.value, self.value_type)
 
 
 def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[DeviceAction]:
@@ -233,6 +245,57 @@ def draw_spoken_value(kind: ValueType, rng: random.Random) -> Any:
     first = step if low == 0 and step <= high else math.ceil(low / step) * step  # nobody asks for a volume of 0
     value = first + step * rng.randint(0, int((high - first) // step))
     return kind.check_value(float(value) if kind.type == "float" else int(value))
+
+
+# Operations on parts
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One service and the value of its argument."""
+
+    service: str
+    value: Any
+    type: ValueType | None
+
+    def to_act(self, target: Target) -> Act:
+        """The operation as a request to a target."""
+        return Act(self.service, target, self.value, self.type)
+
+
+def carry_out_on_kind(
+    home: Home, device: Device, kind: str, wanted: Sequence[Operation]
+) -> list[tuple[DeviceAction, bool] | None]:
+    """The result of `carry_out_on_part` for each part of the kind that has all the services.
+
+    An item is None if the home refuses a call, or if people would not ask the part for the change. The list is [None] if
+    no part has all the services.
+    """
+    prefixes = [p for p in parts_of_kind(device, kind) if all(can_device_do(device, p + one.service) for one in wanted)]
+    carried = [carry_out_on_part(home, device, prefix, wanted) for prefix in prefixes]
+    return [one if one and (not one[1] or is_asked_for(home, one[0])) else None for one in carried] or [None]
+
+
+def carry_out_on_part(
+    home: Home, device: Device, prefix: str, wanted: Sequence[Operation]
+) -> tuple[DeviceAction, bool] | None:
+    """The operations as one action on a part, and whether they change something.
+
+    The action has the plans and conditions of all operations. None if the home refuses a call.
+    """
+    after, done = home, []
+    for one in wanted:
+        action, changes = try_service(after, device, prefix + one.service, one.value)
+        if action is None:
+            return None
+        after = home_after_calls(after, action.plan)
+        done.append((action, changes))
+    last, plan = done[-1][0], tuple(dict.fromkeys(call for action, _ in done for call in action.plan))
+    condition = " and ".join(dict.fromkeys(text for action, _ in done for text in action.condition.split(" and ")))
+    return replace(last, plan=plan, condition=condition), any(changes for _, changes in done)
+
+
+# Undoing
 
 
 LONGEST = 3  # calls

@@ -1,7 +1,11 @@
-"""The scripted author: makes a filtered blueprint, with the profile of its user, from a seed.
+"""The scripted author: makes a filtered blueprint, with the profile of its user, from a seed; and the filters of blueprints.
 
 Profiles (HomeFlow Table 4) have consistent attributes, in the words of a language (`people.yaml`): health depends on age,
 and preferences depend on health.
+
+A blueprint that passes the triple filter (HomeFlow 3.3.1) is executable, within bounds and consistent: its plan runs without
+a refusal and meets all conditions, doing nothing meets no goal, and the plan changes only devices that some intent concerns.
+A fourth filter asks the agent's tools. Each filter returns the reason why it drops a blueprint, or None.
 
 Invariants: a blueprint is a pure function of (recipe, split, seed); the splits share no home seed, no given name of a
 user and no sentence (with `home.files` they share the homes: rooms, devices and their names; with `keep: state` the state
@@ -13,30 +17,32 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from homerl.envs.core.documents import read_yaml, validate_document
+from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import LateShare, Model
-from homerl.envs.homeenv.language.known_languages import language_path, require_complete_language
+from homerl.envs.homeenv.language import language_path, require_complete_language
 from homerl.envs.homeenv.language.meaning import Meaning
 from homerl.envs.homeenv.language.speaker import Speaker, Wording
 from homerl.envs.homeenv.language.utterances import write_utterance
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.home_file import home_to_json
+from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
+from homerl.envs.homeenv.sim.sandbox import run_code
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS, ToolsetName
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.actions import home_after_calls
-from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, Past, Profile, PromptName
-from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent, Past, Profile, PromptName
+from homerl.envs.homeenv.tasks.goals import HeardReplies, compile_goals, compile_keeps, find_automation_flaw
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, intent_families
-from homerl.play.words.grammar import Pool
-from homerl.play.words.splits import AS_IT_IS, NoSentence, Split, UnclearSentence, Voice, Writing
+from homerl.play.words.grammar import AS_IT_IS, NoSentence, Pool, Split, UnclearSentence, Voice, Writing
 from homerl.worlds.contract import no_blueprint_error
 
 ILLS = (
@@ -207,6 +213,7 @@ def make_home_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, droppe
     dropped = Counter() if dropped is None else dropped
     before = dropped.copy()
     for _ in range(ATTEMPTS):
+        # Training homes have even seeds and held-out ones odd seeds, so the splits share none.
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
         if blueprint := author_candidate(recipe, split, seed, home, rng, dropped):
             return blueprint
@@ -296,6 +303,10 @@ def _repeats_question(draft: Draft, earlier: Sequence[Draft]) -> bool:
     return any((one.subcategory, one.answer, one.reads) == asked for one in earlier)
 
 
+# What an intent takes from its draft as it is: all but the words.
+UNSPOKEN = ("subcategory", "conditions", "automation", "answer", "clarify", "keeps", "reads", "devices", "plan")
+
+
 @dataclass(frozen=True)
 class _Verbaliser:
     """Puts drafts into words, for the home as it is when the episode begins."""
@@ -310,18 +321,10 @@ class _Verbaliser:
         return Intent(
             id=number,
             family=family,
-            subcategory=draft.subcategory,
             factors=draft.factors.model_copy(update={"noise": "noisy"}) if wording == "noisy" else draft.factors,
             queries=tuple(dict.fromkeys(sentences)),
             clarification=self.say_as_user(draft.plainly or draft.meaning, "clear"),
-            conditions=draft.conditions,
-            automation=draft.automation,
-            answer=draft.answer,
-            clarify=draft.clarify,
-            keeps=draft.keeps,
-            reads=draft.reads,
-            devices=draft.devices,
-            plan=draft.plan,
+            **{name: getattr(draft, name) for name in UNSPOKEN},
             reply=self.say_plainly(draft.reply) if draft.reply else None,
             question=self.say_plainly(draft.question) if draft.question else None,
         )
@@ -373,3 +376,101 @@ def spawn_stream(rng: random.Random, name: str) -> random.Random:
 
 def _draw_weighted(weights: Mapping[Key, float], rng: random.Random) -> Key:
     return rng.choices(list(weights), list(weights.values()))[0]
+
+
+# The filters
+
+
+Reason = str | None  # why a filter drops the blueprint; None if it passes
+
+
+def check_executable(blueprint: Blueprint, home: Home) -> Reason:
+    """Check that conditions compile for the home, and that the plan runs in the sandbox without refusal or error."""
+    try:
+        compile_goals(blueprint, home)
+        for text in _all_conditions(blueprint):
+            compile_condition(text, home.plan)
+    except InputError:
+        return "condition does not compile"
+    calls: list[Call] = []
+    for intent in blueprint.intents:
+        calls += (*intent.plan, *(intent.automation.actions if intent.automation else ()))
+    result = run_code("\n".join(call.code for call in calls), home.fork())
+    if result.refusal:
+        return f"plan refused: {result.refusal.rule}"
+    return "plan fails" if result.error else None
+
+
+def check_bounds(blueprint: Blueprint, home: Home) -> Reason:
+    """Check that each constant in a condition is a value that the compared attribute can have."""
+    for text in _all_conditions(blueprint):
+        for slot, value in compile_condition(text, home.plan).comparisons:
+            try:
+                home.plan.slots[slot].type.check_value(value)
+            except Refused as refusal:
+                return f"constant {refusal.rule}"
+    return None
+
+
+def check_consistency(blueprint: Blueprint, home: Home) -> Reason:
+    """Check that plan, conditions and devices agree.
+
+    No goal is met at the start. All conditions hold after the plan. `keeps` hold before and after it. The plan changes
+    no device that no intent concerns. The conditions of an intent read exactly the devices of the intent. Automations
+    are checked by `find_automation_flaw`.
+    """
+    if any(goal.met(home, HeardReplies()) for goal in compile_goals(blueprint, home)):
+        return "a condition holds already"
+    for wanted in (intent.automation for intent in blueprint.intents if intent.automation):
+        if reason := find_automation_flaw(home, wanted):
+            return reason
+    conditions = [compile_condition(text, home.plan) for text in blueprint.all_conditions]
+    kept = compile_keeps(blueprint, home)
+    after = home_after_calls(home, [call for intent in blueprint.intents for call in intent.plan])
+    if not all(condition.holds_in(after) for condition in conditions):
+        return "conditions contradict each other"
+    if not all(condition.holds_in(state) for condition in kept for state in (home, after)):
+        return "what is to be kept is not, or was not so"
+    slots = home.plan.slots
+    if {slots[change.slot].owner for change in home.diff(after)} - blueprint.changeable_devices:
+        return "plan touches other devices"
+    for intent in blueprint.intents:
+        owners = {slots[s].owner for text in intent.conditions for s in compile_condition(text, home.plan).slots}
+        if intent.conditions and owners != set(intent.devices):
+            return "condition and devices disagree"
+    return None
+
+
+def check_expressible(blueprint: Blueprint, home: Home) -> Reason:
+    """Check that the agent's tools can make the calls of the plan, and show what must be read before them."""
+    writer = TOOLSETS[blueprint.toolset].writer(home.fork(), "", lambda device: device.did)
+    for intent in blueprint.intents:
+        if reason := writer.unfit(intent.plan, intent.reads):
+            return reason
+        for call in intent.plan:
+            writer.home.call(call.did, call.service, call.args)
+    return None
+
+
+def _all_conditions(blueprint: Blueprint) -> list[str]:
+    """The conditions of the intents, those to be kept, and the effects of the automations."""
+    effects = [i.automation.effects for i in blueprint.intents if i.automation]
+    parts = (blueprint.all_conditions, *(i.keeps for i in blueprint.intents), *effects)
+    return [text for part in parts for text in part]
+
+
+FILTERS: dict[str, Callable[[Blueprint, Home], Reason]] = {
+    "executable": check_executable,
+    "within_bounds": check_bounds,
+    "consistent": check_consistency,
+    "expressible": check_expressible,
+}
+
+
+def first_filter_failure(blueprint: Blueprint) -> tuple[str, str] | None:
+    """The name of the first filter that drops the blueprint, with its reason; None if all pass."""
+    home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
+    for name, check in FILTERS.items():
+        if reason := check(blueprint, home):
+            return name, reason
+    return None

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS, ToolsetName
-from homerl.play.user_behaviours import AddedLimits, Behaviour
+from homerl.play.situation import Behaviour
 from homerl.play.words.answer_rules import Answer
 
 FORMAT: Literal[2] = 2
@@ -45,6 +45,7 @@ class Call(Model):
 
     did: str
     service: str
+    # By position, as all toolsets can write them. None stands for an argument that is left out before one that is given.
     args: tuple[str | int | float | bool | tuple[float | str, ...] | None, ...] = ()
 
     @property
@@ -183,10 +184,3 @@ class Blueprint(Model):
 def turns_needed(blueprint: Blueprint) -> int:
     """The number of turns for all wishes: one each, and a second one if a clarifying question is needed or allowed."""
     return sum(2 if intent.clarify or intent.family == "ambiguous" else 1 for intent in blueprint.intents)
-
-
-def added_by_courses(blueprint: Blueprint) -> AddedLimits:
-    """What the courses of all wishes add: a turn for each part after the first and for each aside, and the parts' calls."""
-    parts = [part for intent in blueprint.intents for part in intent.course]
-    turns = sum(max(0, len(intent.course) - 1) + (intent.aside is not None) for intent in blueprint.intents)
-    return AddedLimits(turns, sum(len(part.plan) for part in parts))

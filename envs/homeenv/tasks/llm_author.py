@@ -27,17 +27,22 @@ from pydantic import Field
 from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.maker.make import make_home
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, assemble_blueprint, load_people_words, sample_profile
+from homerl.envs.homeenv.tasks.author import (
+    BlueprintRecipe,
+    assemble_blueprint,
+    first_filter_failure,
+    load_people_words,
+    sample_profile,
+)
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent, Profile
-from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.envs.homeenv.tasks.persona import find_leaked_word
 from homerl.envs.homeenv.tasks.prompts import describe_services
 from homerl.models.endpoint.structured_answers import OneLineText, StructuredClient
-from homerl.play.words.splits import Split, split_of
+from homerl.play.words.grammar import Split, split_of
 from homerl.play.words.user_manner import load_manner
 from homerl.worlds.contract import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
 
@@ -132,6 +137,7 @@ async def author_home_blueprint(
     rng = random.Random(f"llm blueprint {split} {seed}")
 
     async def write(number: int) -> AuthoredBlueprint:
+        # As in `make_home_blueprint`: the parity of the seed keeps the homes of the splits apart.
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
         authored = await TaskCandidate(recipe, split, seed, home, client, dropped).author_tasks(rng)
         return AuthoredBlueprint(authored.blueprint, authored.record | {"candidates": number})

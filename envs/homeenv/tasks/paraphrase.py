@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.language.speaker import number_in_words
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
@@ -84,7 +84,7 @@ def count_home_names(text: str, home: Home) -> Counter[str]:
     names = {device.name for device in home.plan.devices} | {room.name for room in home.plan.rooms}
     counts: Counter[str] = Counter()
     for name in sorted(names, key=len, reverse=True):
-        pattern = _pattern(name.lower())
+        pattern = _phrase_pattern(name.lower())
         counts[name] = len(pattern.findall(text))
         text = pattern.sub(" \x00 ", text)
     return +counts
@@ -108,10 +108,10 @@ def value_wordings(value: Any, language: str) -> Iterable[str]:
 
 
 def _has_phrase(text: str, phrase: str) -> bool:
-    return bool(_pattern(phrase).search(text))
+    return bool(_phrase_pattern(phrase).search(text))
 
 
-def _pattern(phrase: str) -> re.Pattern[str]:
+def _phrase_pattern(phrase: str) -> re.Pattern[str]:
     """A pattern for a phrase as whole words and numbers; in Chinese, only numbers have boundaries."""
     before, after = (f"(?<![{NUMERALS}])", f"(?![{NUMERALS}])") if set(phrase) <= set(NUMERALS) else ("", "")
     return re.compile(rf"{before}(?<![a-z0-9_.]){re.escape(phrase)}(?![a-z0-9_]|\.\d){after}")

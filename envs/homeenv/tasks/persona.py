@@ -28,27 +28,15 @@ CODE = re.compile(
     r"|\b\w+ ?: ?(?:true|false)\b|\b(?:state|status|power|mode) ?: ?(?:on|off)\b",
     re.I | re.A,
 )
+# No part of a word, of a decimal, of a time of day ("7:30", "7 pm") or of an ordinal ("2nd").
 DIGITS = re.compile(r"(?<![\w.:])\d+(?:\.\d+)?(?!\d|:\d|[.]\d|\s?[ap]\.?m\b|st\b|nd\b|rd\b|th\b)", re.I | re.A)
-THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
+THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")  # the comma of "1,500"
 
 
 def replace_device_ids(text: str, home: Home) -> str:
     """The agent's text with each device id replaced by the device's room and name."""
     named = {did: f"{device.room.name} {device.name}" for did, device in home.plan.devices_by_did.items()}
     return re.sub(r"\w+", lambda match: named.get(match[0], match[0]), text, flags=re.A)
-
-
-def find_utterance_fault(text: str, episode: Episode, intents: Sequence[Intent]) -> tuple[str, str] | None:
-    """(reason, explanation) if the user must not say this while these intents are open, else None."""
-    words, situation = load_manner(episode.blueprint.language), home_situation_of(episode)
-    own = texts_told_to_person(situation.blueprint, intents)
-    if leaked := find_leaked_word(text, own, situation.home, words):
-        return "leak", f"the user said {leaked!r}, which a person would not"
-    if _is_repetition(text, episode):
-        return "repetition", "the user said the same again though nothing had changed"
-    if named := find_contradiction(text, own, episode, intents, words):
-        return "contradiction", f"the user named {named!r}, which is not what it wants"
-    return None
 
 
 def texts_told_to_person(blueprint: Blueprint, intents: Sequence[Intent]) -> str:
@@ -91,7 +79,7 @@ def find_contradiction(text: str, own: str, episode: Episode, intents: Sequence[
     home, said = home_situation_of(episode).home, numbers_in_text(text, words)
     # The person knows the numbers that it was told, and those in the intents' plans and conditions.
     told = numbers_in_text(own, words) | {value for intent in intents for value in _intent_numbers(intent)}
-    if not _matches(words.objects, text):
+    if not _is_found_in(words.objects, text):
         if device := _foreign_device(text, own, home, intents):
             return device
         return f"{min(said - told):g}" if said - told else _opposite_word(text, own, intents, words)
@@ -138,22 +126,6 @@ def mentioned_devices(text: str, home: Home) -> Iterator[str]:
             text = _word_pattern(name).sub(" ", text)
 
 
-def is_on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
-    """Whether a text names a device, a room or a value of the intent; one word of a name suffices.
-
-    None if the intent has neither devices nor values.
-    """
-    plan = home_situation_of(episode).home.plan.devices_by_did
-    actions = intent.automation.actions if intent.automation else ()
-    dids = {*intent.devices, *(did for did, _ in intent.reads), *(call.did for call in actions)}
-    names = {word for did in dids & plan.keys() for name in (plan[did].name, plan[did].room.name) for word in name.split()}
-    values = set(_intent_numbers(intent))
-    if not (names or values):
-        return None
-    said = numbers_in_text(text, load_manner(episode.blueprint.language))
-    return any(_has_word(word, text) for word in names) or not values.isdisjoint(said)
-
-
 def _intent_numbers(intent: Intent) -> Iterable[float]:
     """The numbers of the intent's plan, conditions and automation."""
     calls = (*intent.plan, *(intent.automation.actions if intent.automation else ()))
@@ -178,12 +150,12 @@ def _opposite_word(text: str, own: str, intents: Sequence[Intent], words: Manner
     for pair in words.opposites:
         for said, wanted in (pair, pair[::-1]):
             match = re.search(said, text, re.I)
-            if match and not _matches(wanted, text) and _matches(wanted, own) and not _matches(said, own):
+            if match and not _is_found_in(wanted, text) and _is_found_in(wanted, own) and not _is_found_in(said, own):
                 return match[0]
     return None
 
 
-def _matches(pattern: str, text: str) -> bool:
+def _is_found_in(pattern: str, text: str) -> bool:
     return re.search(pattern, text, re.I) is not None
 
 
@@ -227,8 +199,16 @@ class HomePersona:
         return replace_device_ids(text, home_situation_of(self.episode).home)
 
     def fault(self, text: str, intents: Sequence[Intent]) -> tuple[str, str] | None:
-        """See `find_utterance_fault`."""
-        return find_utterance_fault(text, self.episode, intents)
+        """(reason, explanation) if the user must not say this while these intents are open, else None."""
+        words, situation = load_manner(self.episode.blueprint.language), home_situation_of(self.episode)
+        own = texts_told_to_person(situation.blueprint, intents)
+        if leaked := find_leaked_word(text, own, situation.home, words):
+            return "leak", f"the user said {leaked!r}, which a person would not"
+        if _is_repetition(text, self.episode):
+            return "repetition", "the user said the same again though nothing had changed"
+        if named := find_contradiction(text, own, self.episode, intents, words):
+            return "contradiction", f"the user named {named!r}, which is not what it wants"
+        return None
 
     def meant(self, text: str, intents: Sequence[Intent]) -> Intent | None:
         """The intent whose devices the text names, if there is exactly one such intent."""
@@ -238,8 +218,21 @@ class HomePersona:
         return matching[0] if len(matching) == 1 else None
 
     def on_topic(self, text: str, intent: Intent) -> bool | None:
-        """See `is_on_topic`."""
-        return is_on_topic(text, self.episode, intent)
+        """Whether a text names a device, a room or a value of the intent; one word of a name suffices.
+
+        None if the intent has neither devices nor values.
+        """
+        plan = home_situation_of(self.episode).home.plan.devices_by_did
+        calls = intent.automation.actions if intent.automation else ()
+        dids = {*intent.devices, *(did for did, _ in intent.reads), *(call.did for call in calls)}
+        names = {
+            word for did in dids & plan.keys() for name in (plan[did].name, plan[did].room.name) for word in name.split()
+        }
+        values = set(_intent_numbers(intent))
+        if not (names or values):
+            return None
+        said = numbers_in_text(text, load_manner(self.episode.blueprint.language))
+        return any(_has_word(word, text) for word in names) or not values.isdisjoint(said)
 
 
 def _describe_room(home: Home, room: Room, words: Manner) -> str:

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.language.known_languages import language_path
+from homerl.envs.homeenv.language import language_path
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS

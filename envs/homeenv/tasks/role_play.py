@@ -27,11 +27,11 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint, Factors, Intent, turn
 from homerl.envs.homeenv.tasks.prompts import device_label
 from homerl.envs.homeenv.tasks.situation import home_situation_of
 from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer
-from homerl.play.chat_messages import Observation, spoken_words_of
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy
 from homerl.play.ordered_async_work import run_beside_loop
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
+from homerl.play.spoken_words import spoken_words_of
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.play.words.user_manner import load_manner
 from homerl.worlds.contract import TreeStats
@@ -122,6 +122,7 @@ async def role_play(
         stats.user_errors["unreadable"] = 1  # the model could not play its role
     stats.calls = stats.sampled = client.tally.requests + len(imagined.replies)
     stats.tokens = client.tally.tokens + sum(reply.prompt_tokens + reply.tokens for reply in imagined.replies)
+    # A dialogue is a tree of one branch, so what it would have taken without a search is the same.
     stats.calls_linear, stats.tokens_linear = stats.calls, stats.tokens
     stats.steps_run = stats.steps_linear = stats.nodes = len(imagined.replies)
     if not stats.successes:

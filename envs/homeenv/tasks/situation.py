@@ -14,21 +14,20 @@ from typing import Any, ClassVar, cast
 
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action
-from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.sim.conditions import Condition
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.home_world import HomeWorld, name_state_changes
-from homerl.envs.homeenv.sim.plan.conditions import Condition
 from homerl.envs.homeenv.sim.toolset import ToolsetWriter
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.tasks.automation_goals import rules_serving_wish
-from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, added_by_courses, turns_needed
-from homerl.envs.homeenv.tasks.goals import Goal, HeardReplies, compile_goals, compile_keeps
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, turns_needed
+from homerl.envs.homeenv.tasks.goals import Goal, HeardReplies, compile_goals, compile_keeps, rules_serving_wish
 from homerl.envs.homeenv.tasks.prompts import device_label, episode_system_prompt
-from homerl.play.chat_messages import parse_json_answer, spoken_words_of
 from homerl.play.episode import Episode
-from homerl.play.situation import Reply, Situation
-from homerl.play.user_behaviours import AddedLimits, Course
+from homerl.play.situation import AddedLimits, Course, Reply, Situation
+from homerl.play.spoken_words import spoken_words_of
+from homerl.play.tool_call_parser import parse_json_answer
 
 
 @dataclass
@@ -51,10 +50,12 @@ class HomeSituation(Situation):
     def from_blueprint(cls, blueprint: Blueprint) -> HomeSituation:
         """The situation at the start of a blueprint."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
-        return _situation(blueprint, HomeWorld(home, blueprint.all_conditions, blueprint.toolset), home)
+        # The world gets no tasks: goals are judged by `met` alone, once a step, with what was heard.
+        return _compile_situation(blueprint, HomeWorld(home, toolset=blueprint.toolset), home)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _situation, (self.blueprint, self.world, self.start, self.heard)
+        # Goals hold functions, which cannot be pickled; they are compiled again from the blueprint.
+        return _compile_situation, (self.blueprint, self.world, self.start, self.heard)
 
     def opening(self) -> list[Message]:
         """The system prompt, and the blueprint's history of earlier messages."""
@@ -90,6 +91,7 @@ class HomeSituation(Situation):
         if self.blueprint.visit:
             return 0
         slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
+        # Slots of rooms have no `read_only`: their air is a measurement too.
         changed = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}
         acted = (
             rule for rule in self.home.rules if rule.progress.fired is not None and rule.progress.fired >= self.start.clock
@@ -126,7 +128,7 @@ class HomeSituation(Situation):
 
     def takes_name(self, tool: str) -> bool:
         """Whether a tool of the toolset has an argument `name`, such as those of `assist`."""
-        return tool in self.world.named
+        return tool in self.world.tools_with_name
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """Record whether the agent's words answer the intent's question, or ask a needed clarifying question."""
@@ -145,8 +147,10 @@ class HomeSituation(Situation):
 
     @property
     def added(self) -> AddedLimits:
-        """What the courses of the wishes add."""
-        return added_by_courses(self.blueprint)
+        """What the courses of all wishes add: a turn for each part after the first and for each aside; the parts' calls."""
+        intents = self.blueprint.intents
+        turns = sum(max(0, len(intent.course) - 1) + (intent.aside is not None) for intent in intents)
+        return AddedLimits(turns, sum(len(part.plan) for intent in intents for part in intent.course))
 
     def course_of(self, intent: int) -> Course:
         """The course of the intent."""
@@ -182,7 +186,9 @@ def home_situation_of(episode: Episode) -> HomeSituation:
     return cast(HomeSituation, episode.situation)
 
 
-def _situation(blueprint: Blueprint, world: HomeWorld, start: Home, heard: HeardReplies = HeardReplies()) -> HomeSituation:
+def _compile_situation(
+    blueprint: Blueprint, world: HomeWorld, start: Home, heard: HeardReplies = HeardReplies()
+) -> HomeSituation:
     """The situation of these parts, with the goals of its blueprint."""
     return HomeSituation(blueprint, world, start, compile_goals(blueprint, start), compile_keeps(blueprint, start), heard)
 

@@ -1,23 +1,38 @@
-"""The report of runs of PersonalHomeBench as tables.
+"""The report of runs of PersonalHomeBench: as tables of plain data, as one HTML file, and as tables for a terminal.
 
-Invariants: every figure is computed from results and stored verdicts; nobody is asked; a missing figure is None, never 0.
+Invariants:
+- Every figure is computed from results and stored verdicts; nobody is asked; a missing figure is None, never 0.
+- The page needs no other file and no script. Every text of a run is escaped. Equal reports give equal bytes.
+- In a terminal labels and figures are whole. A table that is wider than the terminal is shown in several, each of some runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from math import ceil
 from pathlib import Path
 
-from homerl.envs.personalhome.bench import judge_figures
-from homerl.envs.personalhome.bench.episode_results import RunResults, read_named_results
-from homerl.envs.personalhome.bench.plan_reflection import FILE as REVISIONS
-from homerl.envs.personalhome.bench.plan_reflection import ReflectionFigures, compute_reflection_figures
-from homerl.envs.personalhome.bench.score_figures import QUESTIONS, Figures, RunScores, ScoreFigure, compute_run_scores
+from rich.console import Group
+from rich.table import Column
+from rich.table import Table as Shown
+from rich.text import Text
+
+from homerl.envs.personalhome.bench import judged_runs
+from homerl.envs.personalhome.bench.run_results import (
+    QUESTIONS,
+    Figures,
+    RunResults,
+    RunScores,
+    ScoreFigure,
+    compute_run_scores,
+    read_named_results,
+)
 from homerl.envs.personalhome.judge.judge_client import VerdictStore
 from homerl.envs.personalhome.tasks.benchmark_metrics import CALL_CLASSES, CUTS, ERRORS, HIGHEST_SCORE, WORST_RANK_SUM
 from homerl.envs.personalhome.tasks.blueprint import CATEGORIES, LEVELS
-from homerl.host.html_pages import glossary_sections
+from homerl.host.html_pages import glossary_sections, load_glossary, load_template
 
 HERE = Path(__file__).parents[1]  # the world's folder, with its glossary
 
@@ -100,9 +115,9 @@ class Run:
 
     results: RunResults
     scores: RunScores
-    judged: judge_figures.RunRatings | None
+    judged: judged_runs.RunRatings | None
     win: ScoreFigure | None
-    reflection: ReflectionFigures | None = None
+    reflection: judged_runs.ReflectionFigures | None = None
 
     def task_figures(self) -> Figures:
         """The figures of its tasks by name. Where rules and the judge both rate, these are the rules' figures."""
@@ -122,16 +137,16 @@ class ScoresReport:
 def build_scores_report(folders: Sequence[Path], judge: str | None = None) -> ScoresReport:
     """The report of the runs in some folders, with the stored verdicts of a judge. Nobody is asked."""
     found = read_named_results(folders)
-    verdicts = judge_figures.merge_verdicts(found)
-    by = judge_figures.choose_judge(verdicts, judge)
-    orders = judge_figures.compare_ranked_runs(found, verdicts, by) if by and len(found) > 1 else None
+    verdicts = judged_runs.merge_verdicts(found)
+    by = judged_runs.choose_judge(verdicts, judge)
+    orders = judged_runs.compare_ranked_runs(found, verdicts, by) if by and len(found) > 1 else None
     runs = []
     for one in found:
         run = Run(one, compute_run_scores(one.rows), None, orders.wins.get(one.name) if orders else None)
         if by:
-            kept = VerdictStore(one.folder / REVISIONS)
-            reflected = compute_reflection_figures(one, verdicts, by, kept) if kept.rows else None
-            run = replace(run, judged=judge_figures.compute_run_ratings(one, verdicts, by), reflection=reflected)
+            kept = VerdictStore(one.folder / judged_runs.REVISIONS)
+            reflected = judged_runs.compute_reflection_figures(one, verdicts, by, kept) if kept.rows else None
+            run = replace(run, judged=judged_runs.compute_run_ratings(one, verdicts, by), reflection=reflected)
         runs.append(run)
     tables = tuple(table for table in _build_tables(runs) if table.lines)
     return ScoresReport(tuple(one.name for one in found), tables, tuple(_write_notes(runs, by, orders)))
@@ -163,45 +178,40 @@ PLAN_LABELS = {
 
 
 def _build_tables(runs: Sequence[Run]) -> Iterator[FigureTable]:
-    heads = tuple(run.results.name for run in runs)
-    figures = [run.task_figures() for run in runs]
-    note = ("CF is the mean of both sides.",)
-    yield FigureTable("Questions, accuracy in %", heads, tuple(_figure_lines(figures, QUESTION_LABELS)), note)
+    heads, figures = tuple(run.results.name for run in runs), [run.task_figures() for run in runs]
+    judged = [run.judged.figures if run.judged else {} for run in runs]
+    short = {name: name.removesuffix(" ACC") for name in QUESTIONS}
+
+    def table(title: str, lines: Iterable[FigureLine], *notes: str) -> FigureTable:
+        return FigureTable(title, heads, tuple(lines), notes)
+
+    yield table("Questions, accuracy in %", _figure_lines(figures, QUESTION_LABELS), "CF is the mean of both sides.")
     if any(run.judged for run in runs):
-        judged = [run.judged.figures if run.judged else {} for run in runs]
-        lines = tuple(_figure_lines(judged, {"IG ACC": "IG", "CF ACC": "CF"}))
-        yield FigureTable("Questions with the judge of meaning, accuracy in %", heads, lines)
-    lines = ()
-    for level in LEVELS:
-        labels = {name: f"{name.removesuffix(' ACC')}, {level}" for name in QUESTIONS}
-        lines += tuple(_figure_lines([run.scores.levels.get(level, {}) for run in runs], labels))
-    yield FigureTable("Questions by difficulty, accuracy in %", heads, lines)
-    lines = ()
-    for name in QUESTIONS:
-        labels = {way: f"{name.removesuffix(' ACC')}, {way}" for way in ("personal", "generic", "difference")}
-        lines += tuple(_figure_lines([run.scores.naming.get(name, {}) for run in runs], labels))
-    yield FigureTable("Names (personal) and ids (generic), accuracy in %", heads, lines)
-    labels = {**{f"MAP@{k}": f"MAP@{k}" for k in CUTS}, "RRS": "RRS, 0 is best"}
-    yield FigureTable("Features", heads, tuple(_figure_lines(figures, labels)))
-    note = ("A plan that settles nothing keeps no rule.",)
-    yield FigureTable("Plans", heads, tuple(_figure_lines(figures, PLAN_LABELS)), note)
-    lines = ()
-    for name in ("RPJ abs", "validity", "executed", "settled"):
-        for when in ("before", "after"):
-            parts = [getattr(run.reflection, when) if run.reflection else {} for run in runs]
-            lines += tuple(_figure_lines(parts, {name: f"{PLAN_LABELS[name]}, {when}"}))
-    yield FigureTable("Plans before and after one revision", heads, lines)
-    yield FigureTable("Errors, number (and by episode)", heads, tuple(_error_lines(runs)))
-    lines = ()
-    for task in CATEGORIES.values():
-        found = [run.scores.calls.get(task) for run in runs]
-        for kind in CALL_CLASSES if any(found) else ():
-            totals = [sum(calls.values()) if calls else 0 for calls in found]
-            cells = (
-                FigureCell(f"{100 * calls[kind] / of:.1f}", n=of) if calls else None for calls, of in zip(found, totals)
-            )
-            lines += (FigureLine(f"{task}, {kind}", tuple(cells)),)
-    yield FigureTable("Episodes by number of calls, in %", heads, lines)
+        lines = _figure_lines(judged, {"IG ACC": "IG", "CF ACC": "CF"})
+        yield table("Questions with the judge of meaning, accuracy in %", lines)
+    by_level = [
+        _figure_lines(
+            [run.scores.levels.get(level, {}) for run in runs], {name: f"{short[name]}, {level}" for name in short}
+        )
+        for level in LEVELS
+    ]
+    yield table("Questions by difficulty, accuracy in %", chain(*by_level))
+    ways = ("personal", "generic", "difference")
+    by_name = [
+        _figure_lines([run.scores.naming.get(name, {}) for run in runs], {way: f"{short[name]}, {way}" for way in ways})
+        for name in short
+    ]
+    yield table("Names (personal) and ids (generic), accuracy in %", chain(*by_name))
+    yield table("Features", _figure_lines(figures, {f"MAP@{k}": f"MAP@{k}" for k in CUTS} | {"RRS": "RRS, 0 is best"}))
+    yield table("Plans", _figure_lines(figures, PLAN_LABELS), "A plan that settles nothing keeps no rule.")
+    revised = [
+        _figure_lines([getattr(run.reflection, when, {}) for run in runs], {name: f"{PLAN_LABELS[name]}, {when}"})
+        for name in ("RPJ abs", "validity", "executed", "settled")
+        for when in ("before", "after")
+    ]
+    yield table("Plans before and after one revision", chain(*revised))
+    yield table("Errors, number (and by episode)", _error_lines(runs))
+    yield table("Episodes by number of calls, in %", _call_lines(runs))
 
 
 def _figure_lines(found: Sequence[Figures], labels: Mapping[str, str]) -> Iterator[FigureLine]:
@@ -222,7 +232,17 @@ def _error_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
                 yield FigureLine(f"{task}, {name.lower().replace('_', ' ')}", tuple(cells))
 
 
-def _write_notes(runs: Sequence[Run], by: str | None, orders: judge_figures.RunOrderComparison | None) -> Iterator[str]:
+def _call_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
+    """The shares of episodes by their number of calls."""
+    for task in CATEGORIES.values():
+        found = [run.scores.calls.get(task, {}) for run in runs]
+        for kind in CALL_CLASSES if any(found) else ():
+            counts = [(calls.get(kind, 0), sum(calls.values())) for calls in found]
+            cells = (FigureCell(f"{100 * count / of:.1f}", n=of) if of else None for count, of in counts)
+            yield FigureLine(f"{task}, {kind}", tuple(cells))
+
+
+def _write_notes(runs: Sequence[Run], by: str | None, orders: judged_runs.RunOrderComparison | None) -> Iterator[str]:
     named = (f"{term} is {said.name}" for _, terms in glossary_sections(HERE) for term, said in terms.items() if said.name)
     yield f"{', '.join(named)}."
     yield "Intervals are of 95 %."
@@ -245,3 +265,55 @@ def _write_notes(runs: Sequence[Run], by: str | None, orders: judge_figures.RunO
         yield f"Of two plans, the better one was the same both times in {kept:.1f} % of pairs."
     if orders and orders.missing:
         yield f"In rel mode {orders.missing} tasks lack a verdict."
+
+
+def render_scores(report: ScoresReport) -> str:
+    """The page as HTML."""
+    words = load_glossary(Path(__file__).parents[1])
+    template = load_template(Path(__file__).with_name("scores.html.jinja"), explained=words.explain_terms_as_html)
+    return template.render(report=report)
+
+
+FITTING = 7  # columns of figures that are never broken
+GAP = 2  # spaces after a column
+
+
+def scores_terminal_tables(report: ScoresReport, width: int) -> Group:
+    """All tables for a terminal of `width` columns, with their notes below them."""
+    parts: list[Shown | Text] = []
+    for table in report.tables:
+        for part in _split_table(table, width):
+            parts += [Text(part.title, "italic"), _draw_table(part), Text()]
+        parts[-1:] = [*(Text(f"  {note}", "dim") for note in table.notes), Text()]
+    return Group(*parts, *map(Text, report.notes))
+
+
+def _split_table(table: FigureTable, width: int) -> Iterator[FigureTable]:
+    """The table in parts that each have as many runs as fit beside the labels, but one at least."""
+    labels = max(len(line.label) for line in table.lines) + GAP
+    cases = max(len(line.case_counts) for line in table.lines) + GAP
+    # The widest figure, interval or word of a head says how wide the column of a run is.
+    words = [word for head in table.heads for word in head.split(", ")]
+    for cell in (cell for line in table.lines for cell in line.cells if cell):
+        words += [cell.text, f"({cell.interval})"]
+    fitting = max(1, (width - labels - cases) // (max(map(len, words)) + GAP))
+    # Parts of equal size look better than full ones and a rest.
+    parts = ceil(len(table.heads) / fitting)
+    count = ceil(len(table.heads) / parts)
+    for first in range(0, len(table.heads), count):
+        runs = slice(first, first + count)
+        lines = tuple(replace(line, cells=line.cells[runs]) for line in table.lines)
+        yield replace(table, heads=table.heads[runs], lines=lines)
+
+
+def _draw_table(table: FigureTable) -> Shown:
+    heads = [Column(head.replace(", ", "\n"), justify="right", no_wrap=len(table.heads) <= FITTING) for head in table.heads]
+    first = (Column("", no_wrap=True), Column("n", justify="right", no_wrap=True))
+    shown = Shown(*first, *heads, box=None, padding=(0, GAP, 0, 0), pad_edge=False)
+    for line in table.lines:
+        figures = [Text(cell.text if cell else "") for cell in line.cells]
+        for figure, cell in zip(figures, line.cells, strict=True):
+            if cell and cell.interval:
+                figure.append(f"\n({cell.interval})", "dim")
+        shown.add_row(Text(line.label), Text(line.case_counts, "dim"), *figures)
+    return shown

@@ -17,7 +17,7 @@ def judge_personalhome_runs(
     relative: Annotated[bool, typer.Option(help="also order the plans of all runs")] = False,
 ) -> None:
     """Ask the judges about plans and undecided answers. Verdicts are stored beside the results; start again to go on."""
-    from homerl.envs.personalhome.bench.judge_runs import judge_runs
+    from homerl.envs.personalhome.bench.judged_runs import judge_runs
 
     heard = judge_runs(results, judge_url, judge_model, relative)
     console.print(f"{heard.answered} of {heard.asked} questions have a verdict of {judge_model}")

@@ -18,7 +18,7 @@ def reflect_personalhome_run(
     judge_model: JudgeModel,
 ) -> None:
     """Let an agent revise each plan once, by what judge and tools say of it. Start again to go on; `scores` shows both."""
-    from homerl.envs.personalhome.bench.judge_runs import reflect_run
+    from homerl.envs.personalhome.bench.judged_runs import reflect_run
 
     heard, missing = reflect_run(results, url, model, judge_url, judge_model)
     console.print(f"{heard.answered} of {heard.asked} revised plans are rated; {missing} were spoiled by a server")

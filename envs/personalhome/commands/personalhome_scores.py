@@ -18,8 +18,7 @@ def show_personalhome_scores(
     judge_model: Judge = None,
 ) -> None:
     """Show the paper's figures of one or several runs. Nobody is asked."""
-    from homerl.envs.personalhome.bench.scores_report import build_scores_report
-    from homerl.envs.personalhome.pages.scores_page import render_scores, scores_terminal_tables
+    from homerl.envs.personalhome.bench.scores_report import build_scores_report, render_scores, scores_terminal_tables
 
     found = build_scores_report(results, judge_model)
     console.print(scores_terminal_tables(found, console.width))

@@ -8,7 +8,6 @@ Invariants:
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +21,9 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
 from homerl.models.endpoint.endpoint import make_endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
-from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer, judge_fault
+from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer, ask_at_once, judge_fault
 from homerl.play.faults import InfraError
 
-AT_ONCE = 16
 MOST_TOKENS = 4096  # of an answer: several programs, each from the view of every member
 
 
@@ -106,19 +104,16 @@ async def ask_judge(
     judge = client.endpoint.model
     # A stored fault does not count, so its question is asked again.
     missing = {key: asked for asked in questions if "verdict" not in verdicts.rows.get(key := asked.verdict_key(judge), {})}
-    gate, heard = asyncio.Semaphore(AT_ONCE), 0
 
-    async def ask(key: str, question: JudgeQuestion) -> None:
-        nonlocal heard
+    async def ask(keyed: tuple[str, JudgeQuestion]) -> bool:
+        key, question = keyed
         row = {"key": key, "by": judge, "mode": question.mode, "about": dict(question.about)}
-        async with gate:
-            try:
-                answer = await client.ask(question.system, question.text, question.shape, question.seed, 0.0)
-                row |= {"verdict": answer.model_dump(mode="json", by_alias=True)}
-            except (InfraError, UnreadableAnswer) as error:
-                row |= {"fault": asdict(judge_fault(error))}
+        try:
+            answer = await client.ask(question.system, question.text, question.shape, question.seed, 0.0)
+            row |= {"verdict": answer.model_dump(mode="json", by_alias=True)}
+        except (InfraError, UnreadableAnswer) as error:
+            row |= {"fault": asdict(judge_fault(error))}
         verdicts.add_row(row)
-        heard += 1
-        progress(heard, len(missing))
+        return True
 
-    await asyncio.gather(*(ask(key, question) for key, question in missing.items()))
+    await ask_at_once(missing.items(), ask, progress)

@@ -1,12 +1,17 @@
 """A household as one HTML file: people, home, timeline, and on it an episode: what the agent read, and what it needed.
 
-A timeline is a grid: a lane for each person, a column for each month or hour, and a dot for each row.
+A timeline is a grid: a lane for each person, a column for each month or hour, and a dot for each row. An episode is
+replayed, to learn which step showed which fact.
 
 Invariants:
 - The page needs no network, and shows everything without its script, which filters and highlights.
 - All data is escaped. Equal households and episodes give equal bytes.
 - Every fact that a tool can show has a place on the page.
 - Every row has a dot in the lane of everybody that it is about, or in the lane of the home. Columns have no gap.
+- A replay starts from the stored blueprint alone; whatever cannot be replayed as it was recorded raises `InputError` with
+  its place; nothing is written.
+- What is right or wrong is decided by the verdicts that also reward; a plan's changes are those of the end state that is
+  judged.
 """
 
 from __future__ import annotations
@@ -17,24 +22,273 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.personalhome.bench.episode_results import final_words
-from homerl.envs.personalhome.pages import task_view
-from homerl.envs.personalhome.pages.episode_replay import EpisodeMarks, EpisodeReplay, FactMark
-from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
-from homerl.envs.personalhome.sim.appliance_features import load_features
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.personalhome.bench.run_results import blueprint_of_trajectory, final_words
+from homerl.envs.personalhome.sim.appliance_catalogue import GROUPS, is_sensor, load_features
 from homerl.envs.personalhome.sim.household import Event, Household, Memory
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.sim.scene.transcript import SceneFact
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words
-from homerl.envs.personalhome.tasks.answer_parser import parse_plan
-from homerl.envs.personalhome.tasks.blueprint import Choice, Features, Grounding, Plans
+from homerl.envs.personalhome.tasks import plan_rules
+from homerl.envs.personalhome.tasks.answer_parser import parse_choice, parse_final_answer, parse_plan, parse_ranking
+from homerl.envs.personalhome.tasks.author import TIERS
+from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint, Plans
 from homerl.envs.personalhome.tasks.plan_rules import reference_plan
-from homerl.envs.personalhome.tasks.task_goals import personalhome_goals_in_words
+from homerl.envs.personalhome.tasks.situation import (
+    PersonalHomeSituation,
+    answer_to_part,
+    are_parts_right,
+    personalhome_goals_in_words,
+)
 from homerl.host.html_pages import load_template
-from homerl.play.trajectory import ShownStep, show_dialogue
+from homerl.play.replay import REMEDY, begin_replay, replay_as_recorded
+from homerl.play.trajectory import ShownStep, Trajectory, show_dialogue
+
+
+@dataclass(frozen=True)
+class EpisodeReplay:
+    """A replayed episode. `first` maps each fact that was shown to the number (from 1) of the first step that showed it.
+
+    `met` are the goals Φ at the end.
+    """
+
+    trajectory: Trajectory
+    blueprint: PersonalHomeBlueprint
+    first: Mapping[str, int]
+    met: tuple[bool, ...]
+
+    def facts_first_shown_by(self, step: int) -> list[str]:
+        """The facts that a step was the first to show. A fact of a video and its time are one."""
+        return sorted({id.removesuffix(".time") for id, number in self.first.items() if number == step})
+
+
+def replay_episode(trajectory: Trajectory, where: str) -> EpisodeReplay:
+    """The replay of a trajectory. Raises `InputError` if its household or one of its steps comes out otherwise."""
+    try:
+        blueprint = blueprint_of_trajectory(trajectory)
+        episode = begin_replay(trajectory, lambda _: PersonalHomeSituation.begin(blueprint))
+    except (LookupError, TypeError, ValueError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"its household cannot be made again ({why})", where, REMEDY) from None
+    first: dict[str, int] = {}
+    other = "its household came out differently: step {} showed something else when it was recorded"
+    for number in replay_as_recorded(episode, trajectory, where, other):
+        seen = episode.world.state.seen  # type: ignore[attr-defined]
+        first |= dict.fromkeys(sorted(seen - first.keys()), number)
+    return EpisodeReplay(trajectory, blueprint, first, episode.situation.met())
+
+
+# Marks
+
+
+@dataclass(frozen=True)
+class FactMark:
+    """Whether facts were read and needed. `tone` is `read`, `both`, `missed`, `needed` or empty, `steps` showed them first.
+
+    Of several facts, one that was needed and never read decides the tone.
+    """
+
+    ids: tuple[str, ...]
+    tone: str
+    steps: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        """The mark in words."""
+        steps = f"read in step {', '.join(map(str, self.steps))}"
+        words = {"read": steps, "both": f"needed, {steps}", "missed": "needed, never read", "needed": "needed"}
+        return words.get(self.tone, "")
+
+    @property
+    def tags(self) -> str:
+        """What the filter finds it by."""
+        needed = self.tone in ("both", "missed", "needed")
+        parts = {"read": self.steps, "needed": needed, "missed": self.tone == "missed"}
+        return " ".join(name for name, holds in parts.items() if holds)
+
+
+TONES = ("missed", "needed", "both", "read", "")  # the first that any fact has decides
+
+
+@dataclass(frozen=True)
+class EpisodeMarks:
+    """The marks of an episode. Without one every mark is empty. `told` says that the agent read all in its prompt."""
+
+    first: Mapping[str, int]
+    needed: frozenset[str]
+    told: bool = False
+
+    @classmethod
+    def marks_of_replay(cls, replay: EpisodeReplay | None) -> EpisodeMarks:
+        """The marks of a replayed episode, or of none."""
+        if replay is None:
+            return cls({}, frozenset())
+        return cls(replay.first, frozenset(replay.blueprint.task.evidence), replay.blueprint.setting == "sole")
+
+    def mark_of(self, *ids: str) -> FactMark:
+        """The mark of some facts together."""
+        steps = sorted({self.first[id] for id in ids if id in self.first})
+        return FactMark(ids, min(map(self._tone_of_fact, ids), key=TONES.index, default=""), tuple(steps))
+
+    def _tone_of_fact(self, id: str) -> str:
+        if id not in self.needed:
+            return "read" if id in self.first else ""
+        return "both" if id in self.first else "needed" if self.told else "missed"
+
+
+TASK_NAMES = {  # the paper's names
+    "grounding": "Information Grounding (IG) and Counterfactual Reasoning (CF)",
+    "choice": "Multiple Choice (MC)",
+    "features": "Feature Recommendation (FR)",
+    "plans": "Plan Generation (PG)",
+}
+PART_NAMES = {"original": "Question", "counterfactual_1": "Counterfactual 1", "counterfactual_2": "Counterfactual 2"}
+TIER_NAMES = ("highly relevant", "relevant", "less relevant")
+
+
+@dataclass(frozen=True)
+class AnswerView:
+    """A part of a question: its condition, the accepted answers, what was said (None is nothing) and whether it is right.
+
+    `changed` tells of a counterfactual whether it changes the answer.
+    """
+
+    label: str
+    condition: str
+    right: tuple[str, ...]
+    said: str | None
+    ok: bool
+    changed: bool | None = None
+
+
+@dataclass(frozen=True)
+class OptionView:
+    """A choice of a question."""
+
+    letter: str
+    text: str
+    right: bool
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class RankedFeature:
+    """A feature with its right place, the place that the agent gave it (None is none), and what it is wanted for."""
+
+    place: int
+    given: int | None
+    feature: str
+    title: str
+    tier: str
+    wanted_for: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AttributeChange:
+    """An attribute of a device that a step changed."""
+
+    device: str
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class PlanStepView:
+    """A step of a plan: its call, why it was refused (None if it worked), and what it changed."""
+
+    call: str
+    rationale: str
+    refusal: str | None
+    changes: tuple[AttributeChange, ...]
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """A plan's programs by name. `changes` lead from the start to the end state; `broken` are preferences that it breaks."""
+
+    programs: tuple[tuple[str, tuple[PlanStepView, ...]], ...]
+    changes: tuple[AttributeChange, ...]
+    broken: tuple[str, ...]
+
+
+def format_attribute_value(value: Any) -> str:
+    """The value of a device's attribute, or of an answer."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " + ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def build_answer_views(task: Grounding, text: str) -> list[AnswerView]:
+    """The parts of a grounding task."""
+    rows = []
+    for part, ok in zip(task.parts, are_parts_right(task, text), strict=True):
+        said = answer_to_part(task, part.key, text)
+        shown = None if said is None else format_attribute_value(said)
+        rows.append(AnswerView(PART_NAMES[part.key], part.condition, part.variants, shown, ok, part.changed))
+    return rows
+
+
+def build_option_views(task: Choice, text: str) -> list[OptionView]:
+    """The choices of a question."""
+    chosen = parse_choice(parse_final_answer(text).value, task.choices)
+    rows = enumerate(zip(LETTERS, task.choices))
+    return [OptionView(letter, choice, letter == task.right, at == chosen) for at, (letter, choice) in rows]
+
+
+def build_ranked_features(task: Features, household: Household, text: str) -> list[RankedFeature]:
+    """The features, the best first."""
+    given = {feature: place for place, feature in enumerate(parse_ranking(text).value or (), 1)}
+    needs, words = plan_rules.household_needs(household), load_fact_words(household.language)
+    tiers = [name for name, size in zip(TIER_NAMES, TIERS) for _ in range(size)]
+    rows = []
+    for place, (key, tier) in enumerate(zip(task.ranking, tiers, strict=True), 1):
+        wanted = []
+        for need in (need for need in load_features()[key].wanted_when if need in needs):
+            # A need is a key of one of several groups of words.
+            wanted.append(next((words.keys[group][need] for group in GROUPS if need in words.keys[group]), need))
+        rows.append(RankedFeature(place, given.get(key), key, task.titles[key], tier, tuple(wanted)))
+    return rows
+
+
+def view_of_programs(household: Household, programs: Sequence[plan_rules.Program]) -> PlanView:
+    """Programs as they run: each step is tried in a fork of its program, and changes add up to the judged end state."""
+    start = HouseholdState(household)
+    end, rows = start.fork(), []
+    for program in programs:
+        tried, steps = start.fork(), []
+        for step in program["steps"]:
+            refusal, before = plan_rules.try_plan_step(tried, step), end.home.fork()
+            if step["appliance"] != plan_rules.TOOLBOX:  # what is written down changes no device
+                plan_rules.run_plan_steps(end, [step])
+            steps.append(PlanStepView(plan_step_in_words(step), step["rationale"], refusal, compare_homes(before, end.home)))
+        rows.append((program["program_id"], tuple(steps)))
+    words = load_fact_words(household.language)
+    broken = plan_rules.broken_preferences(household, start.home, end.home)
+    names = tuple(dict.fromkeys(words.key_word("tastes", taste.kind) for taste in broken))
+    return PlanView(tuple(rows), compare_homes(start.home, end.home), names)
+
+
+def plan_step_in_words(step: Mapping[str, Any]) -> str:
+    """A step as a call, such as `speaker.notify(message='...')`."""
+    given = "not an object" if step["args"] is None else ", ".join(f"{key}={value!r}" for key, value in step["args"].items())
+    return f"{step['appliance']}.{step['feature']}({given})"
+
+
+def compare_homes(before: Home, after: Home) -> tuple[AttributeChange, ...]:
+    """What differs between two states of a home."""
+    slots = before.plan.slots
+    changes = []
+    for one in before.diff(after):
+        values = format_attribute_value(one.before), format_attribute_value(one.after)
+        changes.append(AttributeChange(slots[one.slot].owner, slots[one.slot].path, *values))
+    return tuple(changes)
+
 
 HOME = "home"
 
@@ -177,22 +431,22 @@ class EpisodeView:
     def __init__(self, replay: EpisodeReplay) -> None:
         self.replay = replay
         blueprint, task = replay.blueprint, replay.blueprint.task
-        self.task_name = task_view.NAMES[task.kind]
+        self.task_name = TASK_NAMES[task.kind]
         self.answer_text = final_words(replay.trajectory)
         self.goal_results = list(zip(personalhome_goals_in_words(replay.trajectory.blueprint), replay.met, strict=True))
         # A fact of a video and its time are one.
         self.needed_evidence = tuple(dict.fromkeys(id.removesuffix(".time") for id in task.evidence))
         self.evidence_read_count = sum(id in replay.first for id in self.needed_evidence)
-        self.answer_views = task_view.build_answer_views(task, self.answer_text) if isinstance(task, Grounding) else []
-        self.option_views = task_view.build_option_views(task, self.answer_text) if isinstance(task, Choice) else []
-        self.ranked_features: list[task_view.RankedFeature] = []
+        self.answer_views = build_answer_views(task, self.answer_text) if isinstance(task, Grounding) else []
+        self.option_views = build_option_views(task, self.answer_text) if isinstance(task, Choice) else []
+        self.ranked_features: list[RankedFeature] = []
         if isinstance(task, Features):
-            self.ranked_features = task_view.build_ranked_features(task, blueprint.household, self.answer_text)
-        self.plan_views: dict[str, task_view.PlanView] = {}
+            self.ranked_features = build_ranked_features(task, blueprint.household, self.answer_text)
+        self.plan_views: dict[str, PlanView] = {}
         if isinstance(task, Plans):
             written = parse_plan(self.answer_text).value or ()
-            self.plan_views["The agent's plan"] = task_view.view_of_programs(blueprint.household, written)
-            self.plan_views["A right plan"] = task_view.view_of_programs(blueprint.household, reference_plan(blueprint))
+            self.plan_views["The agent's plan"] = view_of_programs(blueprint.household, written)
+            self.plan_views["A right plan"] = view_of_programs(blueprint.household, reference_plan(blueprint))
 
     def step_views(self) -> Iterator[EvidenceStepView]:
         """The agent's steps."""
@@ -254,7 +508,7 @@ class HouseholdPage:
         values = state.device_values(did).items()
         return DeviceView(
             device,
-            tuple((path, task_view.format_attribute_value(value), planned.get((did, path))) for path, value in values),
+            tuple((path, format_attribute_value(value), planned.get((did, path))) for path, value in values),
             tuple(methods),
             {name: mark(id) for name, id in ids.items()},
             mark(*ids.values(), *(f"result:{did}.{path}" for path, _, _ in methods)),

@@ -70,6 +70,7 @@ def rank_by_bm25(query: str, texts: Sequence[str]) -> list[int]:
 def _build_index(texts: tuple[str, ...]) -> tuple[BM25Plus, tuple[frozenset[str], ...]]:
     from rank_bm25 import BM25Plus  # imported at the first search, because it loads numpy
 
+    # BM25 needs one word at least in each text, so a text without words gets an empty one.
     split = [search_terms(text) for text in texts]
     return BM25Plus([one or [""] for one in split]), tuple(map(frozenset, split))
 

@@ -1,7 +1,8 @@
 """PersonalHome as an environment: an agent looks around in a household and acts in it by tool calls.
 
 Invariants:
-- `step` never raises on an agent's action, and a refused call changes nothing.
+- Every call runs on a fork, which takes the state's place when it succeeds. So a refused call has changed nothing.
+- `step` never raises on an agent's action. Results are plain data.
 - Progress is the share of the caller's goals that hold. Without goals it is 0.
 - What calls have shown is part of the state, since it is evidence that counts once.
 - No step ends an episode: an agent ends it with words.
@@ -17,8 +18,44 @@ from homerl.envs.core.world import Action, World, why_action_too_large
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.sim.tools.contract import HouseholdTool, household_tool_schema
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool, list_offered_tools
+from homerl.envs.personalhome.sim.tools import household_tools, plan_step_tools, scene_tools
+from homerl.envs.personalhome.sim.tools.contract import (
+    HouseholdRefused,
+    HouseholdTool,
+    check_tool_arguments,
+    household_tool_schema,
+)
+
+GROUPS = (household_tools, scene_tools, plan_step_tools)
+TOOLS: dict[str, HouseholdTool] = {tool.name: tool for group in GROUPS for tool in group.TOOLS}
+
+
+def list_offered_tools(state: HouseholdState, in_plans: bool = False) -> Iterator[HouseholdTool]:
+    """The tools that a household offers, in the order of `TOOLS`. Without a transcript there is no scene to look at.
+
+    `in_plans` adds the tools that are steps of plans only.
+    """
+    hidden = () if state.household.transcript is not None else scene_tools.TOOLS
+    return (tool for tool in TOOLS.values() if tool not in hidden and (in_plans or not tool.in_plans))
+
+
+def call_household_tool(state: HouseholdState, name: str, arguments: Mapping[str, Any], in_plans: bool = True) -> Any:
+    """Call a tool and return its result, plain data. Raises `Refused`, in which case nothing has changed.
+
+    Afterwards `state.shown` holds the ids of what the call showed.
+    """
+    tools = {tool.name: tool for tool in list_offered_tools(state, in_plans)}
+    tool = tools.get(name) if isinstance(name, str) else None
+    if tool is None:
+        raise HouseholdRefused("unknown_tool", f"there is no tool {quote_value(name)} (there is {', '.join(tools)})")
+    check_tool_arguments(tool, arguments)
+    # A tool may fail halfway. It changes a copy, which is thrown away then.
+    draft = state.fork()
+    draft.shown = ()
+    result = tool.run(draft, arguments)
+    state.replace_with(draft)
+    return result
+
 
 Goals = Callable[[HouseholdState], Sequence[bool]]
 
@@ -51,6 +88,7 @@ class PersonalHome(World):
 
     def fork(self) -> Self:
         """An independent copy with the same goals."""
+        # `__init__` would fork the state a second time.
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.state = self.state.fork()

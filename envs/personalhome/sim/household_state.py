@@ -11,14 +11,13 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from homerl.envs.core.hashing import text_hash
-from homerl.envs.core.state_encoding import state_text, written_as
+from homerl.envs.core.state_encoding import state_text, text_hash, written_as
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
@@ -26,6 +25,13 @@ from homerl.envs.homeenv.sim.home_world import name_state_changes as changes_of_
 from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
 from homerl.envs.personalhome.sim.bm25_search import Answer, Rank, quote_texts, rank_by_bm25
 from homerl.envs.personalhome.sim.household import Household, Member, Memory, Pet
+
+DeviceKind = Literal["appliance", "sensor"]
+
+
+def device_kind(device: Device) -> DeviceKind:
+    """Whether a device is an appliance, or a sensor, which only measures."""
+    return "sensor" if is_sensor(device.spec) else "appliance"
 
 
 @written_as("Note", memory="memory", subjects="subjects", additional_information="additional_information", time="time")
@@ -101,15 +107,9 @@ class HouseholdState:
         """The home's clock."""
         return datetime.fromtimestamp(self.home.clock, UTC).replace(tzinfo=None)
 
-    @property
-    def appliances(self) -> Iterator[Device]:
-        """The devices that do something, in the order of the home."""
-        return (device for device in self.home.plan.devices if not is_sensor(device.spec))
-
-    @property
-    def sensors(self) -> Iterator[Device]:
-        """The devices that only measure, in the order of the home."""
-        return (device for device in self.home.plan.devices if is_sensor(device.spec))
+    def devices_of_kind(self, kind: DeviceKind) -> list[Device]:
+        """The appliances, or the sensors, which only measure, in the order of the home."""
+        return [device for device in self.home.plan.devices if device_kind(device) == kind]
 
     def device_values(self, name: str) -> dict[str, Any]:
         """The attributes of an appliance or a sensor by path. What was written about a sensor hides what it measures."""
@@ -123,6 +123,7 @@ class HouseholdState:
 
     def fork(self) -> Self:
         """An independent copy. It copies the values of the home and shares everything that never changes."""
+        # `__init__` would hash the household again.
         twin = type(self).__new__(type(self))
         twin.replace_with(self)
         twin.home = self.home.fork()

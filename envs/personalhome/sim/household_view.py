@@ -16,9 +16,8 @@ from datetime import datetime
 from typing import Any
 
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
 from homerl.envs.personalhome.sim.household import Event, Household, Member, Memory, Pet
-from homerl.envs.personalhome.sim.household_state import HouseholdState, Note
+from homerl.envs.personalhome.sim.household_state import HouseholdState, Note, device_kind
 from homerl.envs.personalhome.sim.vocabulary import FactWords, load_fact_words
 
 Plain = dict[str, Any]
@@ -35,8 +34,8 @@ def household_shown(household: Household) -> Plain:
     return {
         **profile_shown(state),
         "members": [{**member_shown(one, state), **life_shown(one)} for one in state.records.members],
-        "appliances": [device_shown(device, state) for device in state.appliances],
-        "sensors": [device_shown(device, state) for device in state.sensors],
+        "appliances": [device_shown(device, state) for device in state.devices_of_kind("appliance")],
+        "sensors": [device_shown(device, state) for device in state.devices_of_kind("sensor")],
         "memories": [memory_shown(memory) for memory in state.records.memories],
         "context": {"events": [event_shown(event) for event in household.context.events], "weather": weather_shown(state)},
     }
@@ -111,8 +110,7 @@ def event_shown(event: Event) -> Plain:
 
 def owned_shown(device: Device) -> Plain:
     """An appliance or a sensor: its id for tools, what texts call it, its type and the name of its room."""
-    key = "sensor" if is_sensor(device.spec) else "appliance"
-    return {key: device.did, "name": device.name, "type": device.spec.category, "location": device.room.name}
+    return {device_kind(device): device.did, "name": device.name, "type": device.spec.category, "location": device.room.name}
 
 
 def device_shown(device: Device, state: HouseholdState) -> Plain:

@@ -31,6 +31,7 @@ from homerl.envs.homeenv.sim.values.expressions import (
     path_of,
 )
 from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds, sensor_kinds
+from homerl.envs.personalhome.sim.scene.transcript import Domain
 from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 
 Predicate = Callable[[Mapping[str, Any]], bool]
@@ -69,7 +70,6 @@ def _compile_condition(bounds: tuple[tuple[str, CostBound], ...], text: str) -> 
 FILE = Path(__file__).resolve().parent / "situations.yaml"
 NOTIFIERS = ("speaker", "tv", "smart_display")  # kinds that tell people something
 NOTIFICATION = "last_notification"  # their attribute that holds the last message
-Domain = Literal["safety", "health", "daily"]
 
 
 def _find_spec(kind: str) -> DeviceSpec:
@@ -254,6 +254,7 @@ def settling_calls(situation: HouseholdSituation, home: Home, room: str | None =
     for step in situation.plan:
         parts = (part for part in situation.parts() if part.kind == step.appliance and part.which != "some")
         part = next(parts, None)
+        # A condition that asks for `some` device needs one call only.
         devices = part.counted_devices(home, room) if part else list(home.find_devices(category=step.appliance))[:1]
         calls += [(device.did, step) for device in devices]
     return tuple(calls)

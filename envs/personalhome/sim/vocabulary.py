@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.languages import LanguagePart
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.maker.lexicon import Half
+from homerl.envs.homeenv.maker.home_names import Half
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.personalhome.sim.household import Fact, Gender, Habit, LifeEvent, Member, Taste
 

@@ -29,8 +29,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from homerl.envs.personalhome.tasks.text_normal_form import UNITS, normal_form
-from homerl.play.chat_messages import parse_model_json
-from homerl.play.tool_call_parser import strip_code_fence, strip_thoughts_and_controls
+from homerl.play.tool_call_parser import parse_model_json, strip_code_fence, strip_thoughts_and_controls
 
 MOST_STARTS = 32  # places at which JSON may begin in a text
 PIECE = re.compile(

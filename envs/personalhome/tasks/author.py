@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.sim.appliance_features import load_features, rank_features
+from homerl.envs.personalhome.sim.appliance_catalogue import load_features, rank_features
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
@@ -39,10 +39,9 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Task,
 )
 from homerl.envs.personalhome.tasks.questions import question_maker
-from homerl.envs.personalhome.tasks.questions.question_maker import HouseholdQuestion
-from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording
+from homerl.envs.personalhome.tasks.questions.question_maker import HouseholdQuestion, QuestionWording
 from homerl.envs.personalhome.tasks.situation import user_question
-from homerl.play.words.splits import NoSentence, Split, draw_of_split
+from homerl.play.words.grammar import NoSentence, Split, draw_of_split
 from homerl.worlds.contract import no_blueprint_error
 
 
@@ -78,6 +77,7 @@ def make_personalhome_blueprint(
     counts: Counter[str] = Counter()
     kind, level, household_recipe = draw_recipe_choices(recipe, split, rng)
     for _ in range(TRIES):
+        # The seed of the household. Its video has the same one.
         number = rng.randrange(1 << 31)
         made = make_household(number, household_recipe, counts)
         household = film_household(made, number) if recipe.scenes else made
@@ -173,6 +173,7 @@ def make_question_task(
         wrong = question_maker.draw_distractors(question, wording, rng)
         if wrong is None:
             return None
+        # A sample of all is a shuffle.
         choices = rng.sample([right[0], *wrong], 5)
         letter = LETTERS[choices.index(right[0])]
         return Choice(**about, choices=tuple(choices), right=letter, evidence=question.evidence)
@@ -193,7 +194,7 @@ def make_features_task(household: Household, rng: random.Random) -> Features | N
     The three best differ from each other, so that there is one right ranking of them.
     """
     needs = plan_rules.household_needs(household)
-    owned = {device.spec.category for device in HouseholdState(household).appliances}
+    owned = {device.spec.category for device in HouseholdState(household).devices_of_kind("appliance")}
     rated = rank_features({key: need.weight for key, need in needs.items()})
     ranked = [(feature.name, weight) for feature, weight in rated if feature.kind in owned]
     rng.shuffle(ranked)  # so that features of equal weight are not always chosen in the order of the file

@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from homerl.envs.core.model import Model
+from homerl.envs.personalhome.sim.env import TOOLS
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.tools.registry import TOOLS
 
 Setting = Literal["agentic", "sole"]
 Difficulty = Literal["simple", "medium", "hard"]

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.personalhome.sim.appliance_features import load_features
+from homerl.envs.personalhome.sim.appliance_catalogue import load_features
+from homerl.envs.personalhome.sim.env import TOOLS, call_household_tool
 from homerl.envs.personalhome.sim.household import Household, Taste
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.situations import HouseholdSituation, is_situation_settled, load_situations, settling_calls
-from homerl.envs.personalhome.sim.tools.registry import TOOLS, call_household_tool
 
 if TYPE_CHECKING:
     from homerl.envs.personalhome.tasks.blueprint import PersonalHomeBlueprint

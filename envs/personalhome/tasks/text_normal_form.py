@@ -23,6 +23,7 @@ WEEKDAY = rf"(?:(?:{'|'.join(DAYS)}|{'|'.join(f'{name[:3]}' for name in DAYS)})\
 ZH_WEEKDAY = r"(?: ?[,，(（]? ?(?:星期|周|礼拜)[一二三四五六日天][)）]?)?"
 HAN = r"[零〇一二两三四五六七八九十]{1,9}|\d{1,9}"  # bounded: a long number is no part of a date, and takes no time to read
 DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
+# Each pattern finds what those before it have left.
 DATES = (
     re.compile(r"\b(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?!\d)"),
     re.compile(rf"(?:(?P<year>{HAN})年)?(?P<month>{HAN})月(?P<day>{HAN})[日号]{ZH_WEEKDAY}"),
@@ -76,6 +77,7 @@ UNITS = (  # name, factor to the name's unit, and the ways to write it behind a 
     ("yuan", 1, r"yuan\b|cny\b|rmb\b|块钱|元"),
     ("", 1, "[个盏台间只把扇处部套户种条张座支位名口匹]"),  # Chinese measure words name no unit
 )
+# The first unit that fits counts, so 千瓦时 stands before 千瓦, and 千瓦 before 瓦.
 UNIT = re.compile("[ -]?(?:" + "|".join(f"(?P<u{at}>{pattern})" for at, (_, _, pattern) in enumerate(UNITS)) + ")")
 BEFORE = {"$": "dollar", "us$": "dollar", "¥": "yuan", "百分之": "percent", "华氏": "fahrenheit", "摄氏": "celsius"}
 PREFIX = re.compile("(" + "|".join(map(re.escape, sorted(BEFORE, key=len, reverse=True))) + ") ?$")

@@ -18,9 +18,9 @@ from homerl.envs.simuhome.sim.air import WATCHED
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint
 from homerl.envs.simuhome.tasks.expert import ACTS, actions_in_messages
-from homerl.envs.simuhome.tasks.languages import reasons_in
-from homerl.play.chat_messages import spoken_words_of
-from homerl.play.false_claims import count_false_claims as count_false_claims
+from homerl.envs.simuhome.tasks.sentences import reasons_in
+from homerl.play.spoken_words import count_false_claims as count_false_claims
+from homerl.play.spoken_words import spoken_words_of
 from homerl.play.trajectory import Outcome, Step, Trajectory
 from homerl.worlds.contract import EpisodeFailure, JudgeCase
 
@@ -38,10 +38,8 @@ MAX_TRANSCRIPT_LENGTH = 24000  # characters
 
 def final_answer(trajectory: Trajectory) -> str | None:
     """The final answer: the argument of `finish`, or the words that stand for it. None if the agent gave none."""
-    for step in reversed(trajectory.steps):
-        if (answer := _answer_in(step)) is not None:
-            return answer
-    return None
+    answers = map(_answer_in, reversed(trajectory.steps))
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def _answer_in(step: Step) -> str | None:

@@ -13,6 +13,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -21,18 +22,18 @@ from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.model import Model
 from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim.episode_file import read_episode
-from homerl.envs.simuhome.sim.react_format import MAX_TURNS
 from homerl.envs.simuhome.tasks.answer_checks import expert_reply
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
 from homerl.envs.simuhome.tasks.expert import BASELINES
-from homerl.envs.simuhome.tasks.languages import check_simuhome_language
+from homerl.envs.simuhome.tasks.sentences import check_simuhome_language
+from homerl.envs.simuhome.tasks.situation import MAX_TURNS
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import Agent, play
 from homerl.play.trajectory import Trajectory
 from homerl.worlds import contract
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 HERE = Path(__file__).parent
 NAME = "simuhome"
@@ -74,13 +75,8 @@ class SimuHomeSuite(contract.Suite):
     ) -> tuple[int, Iterator[SimuHomeInstance]]:
         """The number of instances, and the instances in order."""
         check_simuhome_language(language)
-
-        def build_instances() -> Iterator[SimuHomeInstance]:
-            for index in range(TOTAL):
-                yield make_simuhome_instance(GROUPS[index // PER_GROUP], index % PER_GROUP, seed, language, dropped)
-                progress(index + 1, TOTAL)
-
-        return TOTAL, build_instances()
+        places = product(GROUPS, range(PER_GROUP))
+        return TOTAL, (make_simuhome_instance(*place, seed, language, dropped) for place in places)
 
     def printed(self) -> Mapping[str, Any]:
         """The figures that the paper prints."""

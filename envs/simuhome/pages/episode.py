@@ -3,33 +3,156 @@
 The trajectory is replayed in order to draw it. Time then goes on until all goals and workflows are over. Beside each
 curve of a room variable stands the curve of a home in which nobody acted.
 
-Invariants: the page is one file without scripts; every text of the episode is escaped; equal episodes give equal bytes.
+Invariants:
+- The page is one file without scripts; every text of the episode is escaped; equal episodes give equal bytes.
+- The words for rooms, devices, attributes and values are those in which people ask for things (the English file of
+  `language/`, each the most usual one), with units as a page writes them: hundredths of a percent are percent. A name that
+  the file lacks is split into its words.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from homerl.envs.simuhome.pages.home_texts import device_activity, device_names, plain_goal_texts, room_name
 from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim import virtual_time as passage
 from homerl.envs.simuhome.sim.episode_file import VARIABLES
-from homerl.envs.simuhome.sim.home import MatterHome
+from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
 from homerl.envs.simuhome.tasks.expert import actions_in_messages
-from homerl.envs.simuhome.tasks.situation import exact_goal_texts, simuhome_situation
+from homerl.envs.simuhome.tasks.sentences import HUNDREDTHS, PERCENT, SimuHomeSpeaker, plain_number
+from homerl.envs.simuhome.tasks.situation import exact_goal_texts, goal_texts, simuhome_situation
 from homerl.host.html_pages import load_template
-from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.replay import replay_steps, reply_of_step
-from homerl.play.trajectory import ShownDialogue, Trajectory, show_dialogue
-from homerl.worlds.registry import begin_episode, read_blueprint
+from homerl.play.replay import begin_replay, replay_steps, reply_of_step
+from homerl.play.trajectory import Trajectory, show_dialogue
+from homerl.play.words.grammar import Voice
+from homerl.worlds.registry import restore_situation
+
+
+def device_activity(home: MatterHome, device: MatterDevice) -> tuple[str, str, float | None]:
+    """(what a device is doing in a few words, its colour class, an amount from 0 to 100 or None)."""
+    has = device.type.endpoint_of
+
+    def read(cluster: str, attribute: str) -> Any:
+        return home.cluster_view(device.id, cluster)[attribute]
+
+    if "OperationalState" in has:
+        state, phases, phase = (read("OperationalState", name) for name in ("OperationalState", "PhaseList", "CurrentPhase"))
+        named = phases[phase] if isinstance(phases, list) and isinstance(phase, int) and phase < len(phases) else ""
+        if state in (1, 2):
+            return (f"running: {named}" if state == 1 else "paused"), ("runs" if state == 1 else "waits"), None
+        return ("on, stopped", "idle", None) if read("OnOff", "OnOff") is True else ("off", "off", None)
+    if "RVCOperationalState" in has:
+        return (*VACUUM_STATES.get(read("RVCOperationalState", "OperationalState"), ("?", "idle")), None)
+    if "OnOff" in has and read("OnOff", "OnOff") is not True:
+        return "off", "off", None
+    if "FanControl" in has:
+        percent = read("FanControl", "PercentCurrent")
+        mode = f", {THERMOSTAT_MODES.get(read('Thermostat', 'SystemMode'), '?')}" if "Thermostat" in has else ""
+        return f"on, fan {percent} %{mode}", "runs", percent if isinstance(percent, (int, float)) else None
+    if "MediaPlayback" in has:
+        return f"on, {PLAYBACK_STATES.get(read('MediaPlayback', 'CurrentState'), '?')}", "runs", None
+    if "LevelControl" in has:
+        level = read("LevelControl", "CurrentLevel")
+        return f"on, level {level}", "lit", 100 * level / 254 if isinstance(level, (int, float)) else None
+    if "WindowCovering" in has:
+        closed = read("WindowCovering", "CurrentPositionLiftPercent100ths")
+        return f"{closed / 100:g} % closed", "idle", closed / 100
+    if "TemperatureControl" in has:
+        return f"set to {read('TemperatureControl', 'TemperatureSetpoint') / 100:g} °C", "idle", None
+    if "Thermostat" in has:
+        mode = read("Thermostat", "SystemMode")
+        return THERMOSTAT_MODES.get(mode, "?"), ("runs" if mode else "off"), None
+    return ("on", "lit", None) if "OnOff" in has else ("", "idle", None)
+
+
+THERMOSTAT_MODES = {0: "off", 1: "auto", 3: "cooling", 4: "heating"}
+PLAYBACK_STATES = {0: "playing", 1: "paused", 2: "not playing", 3: "buffering"}
+VACUUM_STATES = {
+    0: ("stopped", "off"),
+    1: ("cleaning", "runs"),
+    2: ("paused", "waits"),
+    3: ("error", "waits"),
+    64: ("going home", "runs"),
+    65: ("charging", "idle"),
+    66: ("docked", "idle"),
+}
+
+
+AFTER = {  # what is said after a value, by the attribute's path
+    "WindowCovering.TargetPositionLiftPercent100ths": " closed",
+    "WindowCovering.CurrentPositionLiftPercent100ths": " closed",
+    "LevelControl.CurrentLevel": " of 254",
+}
+WORDS = SimuHomeSpeaker(Voice("en", temperature=0.0), "clear", random.Random(0))  # at 0 nothing is drawn
+
+
+def room_name(room: str) -> str:
+    """A room, such as `kids room`."""
+    return WORDS.say_room(room)
+
+
+def device_names(devices: Iterable[MatterDevice]) -> dict[str, str]:
+    """The name of each device of a home by id: its kind, and its number if its room has several of the kind."""
+    devices = list(devices)
+    totals = Counter((device.room, device.type.name) for device in devices)
+    seen: Counter[tuple[str, str]] = Counter()
+    names = {}
+    for device in devices:
+        group = device.room, device.type.name
+        seen[group] += 1
+        number = device.id.rpartition("_")[2] if device.id[-1].isdigit() else seen[group]
+        names[device.id] = WORDS.say_kind(device.type.name) + (f" {number}" if totals[group] > 1 else "")
+    return names
+
+
+def setting_text(flat: str, value: Any) -> str:
+    """An attribute and its value: `target position 35 % closed`, `set temperature -22 °C`, `on`."""
+    path = flat.partition(".")[2]
+    words = WORDS.say_value(flat, value)
+    if path == "OnOff.OnOff":
+        return words
+    if (path in PERCENT or path in HUNDREDTHS) and isinstance(value, (int, float)):
+        unit = " °C" if HUNDREDTHS.get(path) == "degrees" else " %"
+        words = plain_number(value / 100 if path in HUNDREDTHS else value) + unit
+    return f"{WORDS.say_attribute(flat)} {words}{AFTER.get(path, '')}"
+
+
+def plain_goal_texts(task: Mapping[str, Any], devices: Mapping[str, MatterDevice]) -> Iterator[str]:
+    """Φ in people's words: a text for each goal, each required action and the finish, in the order of the situation's."""
+    names = device_names(devices.values())
+
+    def place(named: Mapping[str, Any]) -> str:
+        """The device that a goal or a target names, which the home may lack; else the room."""
+        kind = names.get(named["device_id"]) or WORDS.say_kind(named["device_type"]) if named.get("device_id") else ""
+        return f"{room_name(named['room_id'])} {kind}".rstrip()
+
+    def say_goal(goal: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> str:
+        parts = []
+        for target in targets:
+            settings = ", ".join(setting_text(one["attribute"], one["value"]) for one in target["asserts"])
+            parts.append(f"{place(target)}: {settings}")
+        if not targets:  # something to tell, or the way in which a room changes
+            air = goal.get("room_state", "").replace("pm", "PM")
+            what = WORDS.say_attribute(goal["attribute"]) if goal.get("attribute") else air
+            way = {"increase": "goes up", "decrease": "goes down", "": "is told"}
+            parts.append(f"{place(goal)}: {what} {way.get(goal.get('direction') or '', goal.get('direction'))}")
+        return "; ".join(parts)
+
+    def say_minutes(minutes: float) -> str:
+        return f"{minutes:.1f}".removesuffix(".0")
+
+    return goal_texts(task, say_goal, lambda value: room_name(str(value)), say_minutes)
+
 
 MINUTE = 600  # ticks of 0.1 s
 POINTS = 360  # evenly spaced points of a curve
@@ -111,7 +234,6 @@ class CallMark:
 # Replaying a trajectory
 
 
-@dataclass(frozen=True)
 class SimuHomeReplay:
     """A replayed trajectory.
 
@@ -119,27 +241,20 @@ class SimuHomeReplay:
     Φ at the end.
     """
 
-    episode: Episode
-    homes: tuple[MatterHome, ...]
-    calls: tuple[tuple[int, dict[str, Any], bool], ...]
-    met: tuple[bool, ...]
-
-    @classmethod
-    def from_trajectory(cls, trajectory: Trajectory) -> SimuHomeReplay:
-        """Replay a trajectory."""
-        limits = EpisodeLimits(**cast(dict[str, Any], trajectory.limits))
-        episode = begin_episode(read_blueprint(trajectory.blueprint), limits)
-        homes, calls = [simuhome_situation(episode).home.fork()], []
+    def __init__(self, trajectory: Trajectory) -> None:
+        episode = begin_replay(trajectory, restore_situation)
+        self.situation = situation = simuhome_situation(episode)
+        self.homes, self.calls = [situation.home.fork()], list[tuple[int, dict[str, Any], bool]]()
         for step in replay_steps(episode, trajectory):
-            now = simuhome_situation(episode).home.tick
+            now = situation.home.tick
             done = episode.apply_reply(reply_of_step(step))
-            calls += [(now, act, bool(done.facts.blocked)) for act in actions_in_messages([step.message])]
-            homes.append(simuhome_situation(episode).home.fork())
-        return cls(episode, tuple(homes), tuple(calls), episode.situation.met())
+            self.calls += [(now, act, bool(done.facts.blocked)) for act in actions_in_messages([step.message])]
+            self.homes.append(situation.home.fork())
+        self.met = situation.met()
 
     def last_tick(self) -> int:
         """The last tick to draw."""
-        file, last = simuhome_situation(self.episode).file, self.homes[-1]
+        file, last = self.situation.file, self.homes[-1]
         times = [goal.when.tick_window[-1] for goal in file.eval.goals if goal.when]
         times += [flow.due for flow in last.workflows] + [last.tick]
         return min(max(MIN_SPAN, *(time + MARGIN for time in times)), MAX_SPAN)
@@ -167,20 +282,41 @@ class SimuHomeReplay:
 # What is drawn
 
 
-@dataclass(frozen=True)
 class SimuHomePage:
-    """All that the template shows."""
+    """All that the template shows. `goals` are in people's words, as exact text, and whether they are met."""
 
-    replay: SimuHomeReplay
-    rooms: tuple[RoomPanel, ...]
-    axis: tuple[tuple[float, str], ...]
-    calls: tuple[CallMark, ...]
-    flows: tuple[Span, ...]
-    windows: tuple[Span, ...]
-    goals: tuple[tuple[str, str, bool], ...]  # in people's words, as exact text, and whether it is met
-    names: Mapping[str, str]  # of devices, by id
-    dialogue: ShownDialogue
-    minutes: int
+    def __init__(self, trajectory: Trajectory) -> None:
+        self.replay = replay = SimuHomeReplay(trajectory)
+        file, ticks, end = replay.situation.file, replay.drawn_ticks(), replay.last_tick()
+        samples = []
+        for home in replay.home_states():
+            samples.append(_sample_home(home, home.tick))
+        last, plan = home, replay.homes[-1].plan  # `last` is the home after the last pass that is drawn
+        fresh = load.start_home(file.initial_home_config, replay.situation.blueprint.strict)
+        untouched = [_sample_home(fresh, tick) for tick in ticks]
+        rooms = [_room_panel(room, replay.homes[-1], samples, untouched, ticks, file) for room in plan.rooms]
+        self.rooms = sorted(rooms, key=lambda room: not room.concerned)
+        self.axis, self.minutes = list(_axis_marks(last.plan.base_time, end)), end // MINUTE
+        self.calls = []
+        for number, (tick, act, refused) in enumerate(replay.calls, 1):
+            given = ", ".join(f"{key}={value!r}" for key, value in act.items() if key != "name")
+            tone = "refused" if refused else "acts" if act["name"] in ACTING_TOOLS else "looks"
+            self.calls.append(CallMark(number, 100 * tick / end, f"{act['name']}({given})", tone))
+        self.flows = []
+        for flow in last.workflows:
+            text = f"{flow.start_time[11:]}: {flow.total} step{'s' if flow.total > 1 else ''}, {flow.status}"
+            self.flows.append(Span(100 * flow.due / end, 0.0, text, flow.status))
+        self.windows = []
+        for number, goal in enumerate(file.eval.goals):
+            if goal.when:
+                window = goal.when.tick_window
+                left, right = (100 * min(tick, end) / end for tick in (window[0], window[-1] + 1))
+                tone = "met" if replay.met[number] else "missed"
+                self.windows.append(Span(left, right - left, f"goal {number + 1}", tone))
+        task, exact = trajectory.blueprint["task"], exact_goal_texts(trajectory.blueprint)
+        self.goals = list(zip(plain_goal_texts(task, plan.devices), exact, replay.met))
+        self.names = device_names(plan.devices.values())
+        self.dialogue = show_dialogue(trajectory, exact)
 
     @property
     def drawn_tones(self) -> set[str]:
@@ -200,47 +336,6 @@ class SimuHomePage:
             elif isinstance(room, str):
                 said[number] = room_name(room)
         return said
-
-
-def make_simuhome_page(trajectory: Trajectory) -> SimuHomePage:
-    """The page of a trajectory."""
-    replay = SimuHomeReplay.from_trajectory(trajectory)
-    situation, ticks = simuhome_situation(replay.episode), replay.drawn_ticks()
-    file, end = situation.file, replay.last_tick()
-    samples = []
-    for home in replay.home_states():
-        samples.append(_sample_home(home, home.tick))
-    last = home  # the home after the last pass that is drawn
-    fresh = load.start_home(file.initial_home_config, situation.blueprint.strict)
-    untouched = [_sample_home(fresh, tick) for tick in ticks]
-    rooms = [_room_panel(room, replay.homes[-1], samples, untouched, ticks, file) for room in replay.homes[-1].plan.rooms]
-    calls, flows, windows = [], [], []
-    for number, (tick, act, refused) in enumerate(replay.calls, 1):
-        given = ", ".join(f"{key}={value!r}" for key, value in act.items() if key != "name")
-        tone = "refused" if refused else "acts" if act["name"] in ACTING_TOOLS else "looks"
-        calls.append(CallMark(number, 100 * tick / end, f"{act['name']}({given})", tone))
-    for flow in last.workflows:
-        text = f"{flow.start_time[11:]}: {flow.total} step{'s' if flow.total > 1 else ''}, {flow.status}"
-        flows.append(Span(100 * flow.due / end, 0.0, text, flow.status))
-    for number, goal in enumerate(file.eval.goals):
-        if goal.when:
-            window = goal.when.tick_window
-            left, right = (100 * min(tick, end) / end for tick in (window[0], window[-1] + 1))
-            windows.append(Span(left, right - left, f"goal {number + 1}", "met" if replay.met[number] else "missed"))
-    task, devices = trajectory.blueprint["task"], replay.homes[-1].plan.devices
-    goals = exact_goal_texts(task)
-    return SimuHomePage(
-        replay=replay,
-        rooms=tuple(sorted(rooms, key=lambda room: not room.concerned)),
-        axis=tuple(_axis_marks(last.plan.base_time, end)),
-        calls=tuple(calls),
-        flows=tuple(flows),
-        windows=tuple(windows),
-        goals=tuple(zip(plain_goal_texts(task, devices), goals, replay.met)),
-        names=device_names(devices.values()),
-        dialogue=show_dialogue(trajectory, goals),
-        minutes=end // MINUTE,
-    )
 
 
 ACTING_TOOLS = ("execute_command", "write_attribute", "schedule_workflow", "cancel_workflow", "finish")
@@ -308,4 +403,4 @@ def _axis_marks(base_time: datetime, end: int) -> Iterator[tuple[float, str]]:
 def render_simuhome_page(trajectory: Trajectory) -> str:
     """The page as HTML."""
     shown = load_template(Path(__file__).with_name("episode.html.jinja"), room=room_name)
-    return shown.render(page=make_simuhome_page(trajectory), trajectory=trajectory, KEY=KEY)
+    return shown.render(page=SimuHomePage(trajectory), trajectory=trajectory, KEY=KEY)

@@ -41,7 +41,7 @@ What differs, in strict mode and in mended mode:
 - modes, levels, positions: are mostly not checked when written; mended: are checked
 - types in a structure: depend on an attribute's history; mended: stable
 - asserts on a channel's number: are never true; mended: work
-- required actions: a refused call counts (in `evaluate`); mended: it does not count
+- required actions: a refused call counts (in `evaluate_episode`); mended: it does not count
 - QT4 before its time: counts, if it still holds then: who does at once what was to be done in ten minutes passes QT4-1 and
   QT4-2; mended: does not count, unless the home or an earlier goal has brought it about
 

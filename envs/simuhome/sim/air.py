@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 
 from homerl.envs.core.state_encoding import AddedField, written_as
 from homerl.envs.simuhome.sim.episode_file import VARIABLES
-from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome, MatterRoom
-from homerl.envs.simuhome.sim.operation_results import is_number
+from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome, MatterRoom, is_number
 
 INF = math.inf
 State = tuple[Any, ...]  # a device's state: the values of the attributes in its `SIGNATURE`
@@ -202,7 +201,7 @@ def value_after(value: float, baseline: float, law: BaselineLaw, dt: float, piec
     pull = law.pull * dt
     low, high, base, slope = total_effect(pieces, value)
     while n > 0:
-        rest = pull - slope + pull * slope
+        rest = pull - slope + pull * slope  # the share by which a pass comes closer to the fixed point F
         if law.low <= value <= law.high and 0 < rest < 1:
             fixed = ((1 - pull) * base + pull * baseline) / rest
             whole = n

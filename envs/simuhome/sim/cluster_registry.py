@@ -1,26 +1,23 @@
-"""The registry of what clusters do: the functions for commands, attribute writes and the passage of time.
+"""What modules of clusters share: the registry of their functions, and how many seconds a number of passes counts.
 
 Invariants:
 - A command or write function gets a `ClusterView` and the arguments that the catalogue lists. It returns the data of
   the result or raises `OperationError`.
 - A pass function advances its cluster by n passes. The result is exactly that of n single passes.
-
-Countdowns: how many whole seconds a number of passes counts.
+- With passes of 0.1 s, second k is counted at pass 10k + 1. The released program adds 0.1 as doubles, and ten such
+  additions fall just short of 1.
+- With passes of any other length, the fraction is summed pass by pass, as the released program sums it.
 
 A counter says how much of a second has been counted, and is 0 after a reset. An integer counts passes of 0.1 s, and
 begins anew with each second; from the second one on it is a `LaterCounter`. A float is the fraction of a second itself, for
 passes of any other length.
-
-Invariants:
-- With passes of 0.1 s, second k is counted at pass 10k + 1. The released program adds 0.1 as doubles, and ten such additions
-  fall just short of 1.
-- With passes of any other length, the fraction is summed pass by pass, as the released program sums it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from homerl.envs.core.state_encoding import written_by
@@ -38,19 +35,14 @@ PASSES: dict[str, PassFunction] = {}
 def register_command(cluster: str, *names: str) -> Callable[[CommandFunction], CommandFunction]:
     """Decorator: register the function for commands of a cluster.
 
-    A function that serves several commands gets the command's name as its second argument.
+    A function that serves several commands gets the command's name as its argument `name`.
     """
 
     def register(function: CommandFunction) -> CommandFunction:
-        for name in names:
-            COMMANDS[cluster, name] = _with_name(function, name) if len(names) > 1 else function
+        COMMANDS.update({(cluster, name): partial(function, name=name) if len(names) > 1 else function for name in names})
         return function
 
     return register
-
-
-def _with_name(function: CommandFunction, name: str) -> CommandFunction:
-    return lambda view, **arguments: function(view, name, **arguments)
 
 
 def register_write(cluster: str, *attributes: str) -> Callable[[WriteFunction], WriteFunction]:

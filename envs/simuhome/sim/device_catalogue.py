@@ -176,7 +176,7 @@ class DeviceType:
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _device_type, (self.name,)  # every process reads the same catalogue
+        return _restore_device_type, (self.name,)  # every process reads the same catalogue
 
     def is_read_only(self, endpoint: int, cluster: Cluster, attribute: Any) -> bool:
         """Whether an attribute is read-only. Attributes that only the loaded configuration has can be written."""
@@ -227,7 +227,7 @@ def device_types() -> dict[str, DeviceType]:
     return {name: _read_device_type(name, given) for name, given in read_yaml(CATALOGUE / "devices.yaml").data.items()}
 
 
-def _device_type(name: str) -> DeviceType:
+def _restore_device_type(name: str) -> DeviceType:
     return device_types()[name]
 
 

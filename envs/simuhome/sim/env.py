@@ -16,9 +16,8 @@ from typing import Any, Self
 
 import gymnasium as gym
 
-from homerl.envs.core.hashing import text_hash
 from homerl.envs.core.spaces import AnyText, ToolCalls
-from homerl.envs.core.state_encoding import state_text
+from homerl.envs.core.state_encoding import state_text, text_hash
 from homerl.envs.core.world import Action, World
 from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim import home_loading as load
@@ -71,7 +70,7 @@ class SimuHome(World, gym.Env[str, Action]):
         self._toolset = {name: tools.TOOLS[name] for name in tools.TOOLSETS[toolset]}
         self._ticks = ticks_per_step
         self.state = self._start.fork()
-        self._progress = self._measure()
+        self._progress = self._measure_progress()
         self.observation_space = AnyText()
         self.action_space = ToolCalls(self.tools)
 
@@ -84,8 +83,8 @@ class SimuHome(World, gym.Env[str, Action]):
         """Go back to the start. The observation is the user's request."""
         super().reset(seed=seed)
         self.state = self._start.fork()
-        self._progress = self._measure()
-        return self.episode.query if self.episode else "", self._info()
+        self._progress = self._measure_progress()
+        return self.episode.query if self.episode else "", self._step_info()
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take a tool call. If it is accepted, `ticks_per_step` ticks pass. The reward is the gain in progress."""
@@ -107,7 +106,7 @@ class SimuHome(World, gym.Env[str, Action]):
             else:
                 rule = "unknown_tool" if reason.startswith("Unknown tool") else "invalid_call"
                 blocked = {"rule": rule, "message": reason}
-            return text, 0.0, False, False, self._info(blocked=blocked)
+            return text, 0.0, False, False, self._step_info(blocked=blocked)
         for number, required in enumerate(self.episode.eval.required_actions if self.episode else ()):
             if evaluate.is_required_action_met(required, [AgentCall(str(name), arguments)]):
                 state.met |= {number}
@@ -119,12 +118,12 @@ class SimuHome(World, gym.Env[str, Action]):
         changed = state.home.changes_since(before) + tuple(f"required.{number}" for number in sorted(state.met - met))
         changed += ("answer",) if state.answer != answer else ()
         if changed:
-            self._progress = self._measure()
+            self._progress = self._measure_progress()
         fails = name == "finish" and self._broken
         error = "the evaluation fails: time cannot go on over a malformed workflow" if fails else None
-        return text, self._progress - earlier, name == "finish", False, self._info(changed=changed, error=error)
+        return text, self._progress - earlier, name == "finish", False, self._step_info(changed=changed, error=error)
 
-    def _measure(self) -> float:
+    def _measure_progress(self) -> float:
         """The share of goals and required actions that would hold if the agent stopped now."""
         self.goals: tuple[bool, ...] = ()
         self._broken = False
@@ -136,13 +135,13 @@ class SimuHome(World, gym.Env[str, Action]):
         total = len(self.episode.eval.goals) + len(actions)
         return (sum(verdict.goals) + len(self.state.met)) / total if total else 0.0
 
-    def _info(self, **more: Any) -> dict[str, Any]:
+    def _step_info(self, **more: Any) -> dict[str, Any]:
         return {"progress": self._progress, "blocked": None, "error": None, "changed": ()} | more
 
     def wait_ticks(self, ticks: int) -> None:
         """Let `ticks` ticks of virtual time pass without a call."""
         passage.advance_home(self.state.home, self.state.home.tick + ticks)
-        self._progress = self._measure()
+        self._progress = self._measure_progress()
 
     def fork(self) -> Self:
         """An independent copy."""

@@ -1,11 +1,9 @@
-"""The configuration of a home: `initial_home_config` of an episode file, checked when it is read.
+"""Episode files in the released format (SimuHome, section 4.2): a home, a request, and what must hold afterwards.
 
-Invariants: a configuration that passes these checks either makes a home or raises `InputError` with the device's name;
-unknown keys in a room's state are ignored, as the released program ignores them.
-
-Episode files: a home, a request, and what must hold afterwards (SimuHome, section 4.2), in the released format.
-
-Invariant: every released file loads unchanged, and keys that are not used here are kept (`model_extra`).
+Invariants:
+- Every released file loads unchanged, and keys that are not used here are kept (`model_extra`).
+- The configuration of a home that passes these checks either makes a home or raises `InputError` with the device's name.
+- Unknown keys in a room's state are ignored, as the released program ignores them.
 """
 
 from __future__ import annotations
@@ -171,6 +169,11 @@ class EvaluationSpec(_FilePart):
 
     required_actions: tuple[RequiredAction, ...] = ()
     goals: tuple[GoalSpec, ...] = ()
+
+    @property
+    def required_calls(self) -> list[dict[str, Any]]:
+        """The required actions as calls of an agent."""
+        return [{"name": action.tool, **action.params} for action in self.required_actions]
 
 
 class EpisodeMeta(_FilePart):

@@ -14,8 +14,7 @@ from homerl.envs.simuhome.sim import air
 from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim import virtual_time as passage
 from homerl.envs.simuhome.sim.episode_file import AttributeAssert, EpisodeFile, GoalSpec, RequiredAction
-from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.operation_results import OperationError, is_number
+from homerl.envs.simuhome.sim.home import MatterHome, OperationError, is_number
 
 MIN_DIFFERENCE = 1e-8  # the least difference of a room variable from that of the untouched home
 SETTLE_TICKS = 5  # ticks between the agent's end and the final state
@@ -118,6 +117,7 @@ def has_variable_moved(goal: GoalSpec, final: MatterHome, fresh: MatterHome) -> 
     now, then = (home.room_state(goal.room_id).get(goal.room_state) for home in (final, fresh))
     if now is None or then is None:
         return False
+    # The paper compares with the untouched home and not with the start, since the air also changes by itself.
     return now - then >= MIN_DIFFERENCE if goal.direction == "increase" else then - now >= MIN_DIFFERENCE
 
 

@@ -1,12 +1,14 @@
 """A home: an immutable plan, one flat list of values, a clock in ticks, and the workflows that wait.
 
+Below it stands `OperationError`, by which a home refuses an operation.
+
 At each tick the simulator updates every device and every room once. Such an update is called a pass; pass t belongs to
 tick t.
 
 Invariants:
 - `fork` returns a copy that is independent of its parent. Values are replaced, never changed in place.
 - `state_key` is an exact hash, and the same in every process. It hashes texts of `envs/core/state_encoding.py`.
-- A call that fails inside `attempt` has changed nothing.
+- Whoever raises `OperationError` has changed nothing, or runs inside `MatterHome.run_or_undo`, which restores the state.
 - At tick t the passes 0 to t are done, and so are the workflows that were due before t. A workflow that is due at t
   runs when time next moves.
 """
@@ -20,8 +22,7 @@ from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Any
 
-from homerl.envs.core.hashing import text_hash
-from homerl.envs.core.state_encoding import state_text, written_as
+from homerl.envs.core.state_encoding import state_text, text_hash, written_as
 from homerl.envs.simuhome.sim.device_catalogue import Cluster, DeviceType, Tables, enum_member
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT, VARIABLES
 
@@ -53,14 +54,14 @@ class MatterDevice:
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = None if self.offsets is self.type.slot_offsets else self.offsets
-        return _device, (self.id, self.type, self.room, self.base, own)
+        return _restore_device, (self.id, self.type, self.room, self.base, own)
 
     def shown_slots(self) -> Iterator[tuple[str, int]]:
         """(flat key, slot) of each attribute that tools show. Hidden state is left out."""
         return ((key, self.base + offset) for key, offset in self.offsets.items() if ".#" not in key)
 
 
-def _device(id: str, type: DeviceType, room: str, base: int, offsets: Mapping[str, int] | None) -> MatterDevice:
+def _restore_device(id: str, type: DeviceType, room: str, base: int, offsets: Mapping[str, int] | None) -> MatterDevice:
     return MatterDevice(id, type, room, base, type.slot_offsets if offsets is None else offsets)
 
 
@@ -129,7 +130,7 @@ class Workflow:
 
     `due` is the tick at which the steps run, and `start_time` is the same time as text. `steps` is JSON text, so that
     it cannot change and is hashed by its content; `total` is the number of steps. `current_step` is the index of the
-    last step that has run, and 0 before any has. `status` is one of `workflows.STATUSES`.
+    last step that has run, and 0 before any has. `status` is one of `virtual_time.STATUSES`.
     """
 
     id: str
@@ -311,10 +312,10 @@ class MatterHome:
         """The device with this id, or None."""
         return self.plan.devices.get(device_id) if isinstance(device_id, str) else None
 
-    def cluster_view(self, device_id: str, cluster: str, endpoint: int | None = None) -> ClusterView:
-        """A view of a device's cluster, at `endpoint` or else at the first endpoint that has the cluster."""
+    def cluster_view(self, device_id: str, cluster: str) -> ClusterView:
+        """A view of a device's cluster, at the first endpoint that has it."""
         device = self.plan.devices[device_id]
-        return ClusterView(self, device, device.type.endpoint_of[cluster] if endpoint is None else endpoint, cluster)
+        return ClusterView(self, device, device.type.endpoint_of[cluster], cluster)
 
     def shown_attributes(self, device: MatterDevice) -> dict[str, Any]:
         """All attributes of a device that tools show, by flat key."""
@@ -352,9 +353,9 @@ class MatterHome:
         plan = [] if self.plan is before.plan or before.plan.plan_hash == self.plan.plan_hash else ["devices"]
         same = self.workflows is before.workflows
         flows = [] if same else [f"workflow.{flow.id}" for flow in self.workflows if flow not in before.workflows]
-        return (*self._named(slots, before.plan), *plan, *flows, *clock)
+        return (*self._name_slots(slots, before.plan), *plan, *flows, *clock)
 
-    def _named(self, slots: Iterable[int], before: HomePlan) -> list[str]:
+    def _name_slots(self, slots: Iterable[int], before: HomePlan) -> list[str]:
         """The names of slots, of which some may be in an earlier plan alone."""
         names = self.plan.slot_names if self.plan is before else before.slot_names | self.plan.slot_names
         return [names.get(slot, f"#{slot}") for slot in slots]
@@ -371,3 +372,72 @@ def _slot_hash(slot: int, value: Any) -> int:
 @lru_cache(maxsize=1 << 16)
 def _slot_text_hash(slot: int, text: str) -> int:
     return text_hash(f"{slot}={text}")
+
+
+# Refusals. The envelope and the HTTP status codes are those of the released program's service.
+
+_TYPES_BY_STATUS = {
+    400: "COMMAND_INVALID_ARGS COMMAND_EXECUTION_ERROR READ_ONLY VALIDATION_ERROR DEPENDENCY_VIOLATION CONSTRAINT_ERROR "
+    "INVALID_ARGUMENT UNSUPPORTED_MODE INVALID_IN_MODE UNSUPPORTED_COMMAND ATTRIBUTE_WRITE_ERROR ATTRIBUTE_INVALID_VALUE "
+    "HTTP_ERROR",
+    404: "DEVICE_NOT_FOUND ROOM_NOT_FOUND ENDPOINT_NOT_FOUND CLUSTER_NOT_FOUND ATTRIBUTE_NOT_FOUND COMMAND_NOT_FOUND",
+    408: "TIMEOUT_ERROR",
+    409: "INVALID_STATE DEVICE_ALREADY_EXISTS",
+    422: "SCHEMA_ERROR",
+    503: "CONNECTION_ERROR",
+}
+HTTP_STATUS = {type: status for status, types in _TYPES_BY_STATUS.items() for type in types.split()}  # others: 500
+LABELS: dict[str, str] = {
+    "DEVICE_NOT_FOUND": "Device not found",
+    "ENDPOINT_NOT_FOUND": "Endpoint not found",
+    "CLUSTER_NOT_FOUND": "Cluster not found",
+    "ATTRIBUTE_NOT_FOUND": "Attribute not found",
+    "DEPENDENCY_VIOLATION": "Power dependency violation",
+    "INTERNAL_ERROR": "An internal error occurred",
+}
+
+
+class OperationError(Exception):
+    """An operation that the home refuses.
+
+    `type` is an error type of the paper, such as `DEVICE_NOT_FOUND`. `detail` says why in words. `label` is a short
+    text; a workflow that failed shows it.
+    """
+
+    def __init__(self, type: str, detail: str = "", label: str = "") -> None:
+        self.type, self.detail = type, detail
+        self.label = label or LABELS.get(type, detail or type)
+        super().__init__(f"{type}: {detail or self.label}")
+
+    @property
+    def http_status(self) -> int:
+        """The HTTP status code of the error type."""
+        return HTTP_STATUS.get(self.type, 500)
+
+
+class UnhandledError(OperationError):
+    """An error that the released program does not handle: an agent sees 500, and a workflow never gets over its step."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("INTERNAL_ERROR", detail)
+
+
+def refuse_unless(holds: Any, type: str, detail: str = "", label: str = "") -> None:
+    """Raise `OperationError` of a type unless `holds` is true."""
+    if not holds:
+        raise OperationError(type, detail, label)
+
+
+def is_integer(value: Any) -> bool:
+    """Whether a value is an integer. Booleans are integers here, as in the released program."""
+    return isinstance(value, int)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number. Booleans count, as they do in arithmetic."""
+    return isinstance(value, (int, float)) and value == value and abs(value) != float("inf")
+
+
+def error_envelope(code: int, message: str, type: str, detail: str) -> dict[str, Any]:
+    """The envelope of a refused call."""
+    return {"status": {"code": code, "message": message}, "data": None, "error": {"type": type, "detail": detail}}

@@ -20,8 +20,7 @@ from homerl.envs.simuhome.sim import air
 from homerl.envs.simuhome.sim import virtual_time as passage
 from homerl.envs.simuhome.sim.device_catalogue import DeviceType, device_types, enum_member
 from homerl.envs.simuhome.sim.episode_file import TICK_INTERVALS, TIME_FORMAT, VARIABLES, HomeConfig, RoomConfig
-from homerl.envs.simuhome.sim.home import HomePlan, MatterDevice, MatterHome, MatterRoom
-from homerl.envs.simuhome.sim.operation_results import OperationError, refuse_unless
+from homerl.envs.simuhome.sim.home import HomePlan, MatterDevice, MatterHome, MatterRoom, OperationError, refuse_unless
 from homerl.envs.simuhome.sim.service import require_device
 
 

@@ -1,13 +1,10 @@
-"""Commands and attribute writes: the checks between an agent's call and what a cluster does.
+"""What an agent's call does in a home: the checks before commands and attribute writes, and the answers of reading tools.
 
 Invariants:
 - The order of checks is: device, the device's own conditions, endpoint, cluster, command, arguments. The cluster's own
   function comes last.
-- A call that fails has changed nothing.
-
-The answers of the agent's reading tools. No function here changes a home.
-
-Invariant: enumeration members are shown as numbers. Only a device's structure shows their names.
+- A call that fails has changed nothing, and a reading tool changes nothing.
+- Enumeration members are shown as numbers. Only a device's structure shows their names.
 """
 
 from __future__ import annotations
@@ -25,8 +22,15 @@ from homerl.envs.simuhome.sim.cluster_registry import store_attribute
 from homerl.envs.simuhome.sim.clusters import COMMANDS, WRITES
 from homerl.envs.simuhome.sim.device_catalogue import CATALOGUE, REQUIRED, Cluster, Struct, enum_member
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
-from homerl.envs.simuhome.sim.home import ClusterView, MatterDevice, MatterHome
-from homerl.envs.simuhome.sim.operation_results import OperationError, UnhandledError, is_number, refuse_unless
+from homerl.envs.simuhome.sim.home import (
+    ClusterView,
+    MatterDevice,
+    MatterHome,
+    OperationError,
+    UnhandledError,
+    is_number,
+    refuse_unless,
+)
 
 RESERVED = {"self", "endpoint_id", "cluster_id", "command_id"}
 HEAT_PUMP_RANGES = {
@@ -61,8 +65,7 @@ def coerced_arguments(args: Mapping[str, Any]) -> dict[str, Any]:
 
 def require_device(home: MatterHome, device_id: Any) -> MatterDevice:
     """The device with this id. Raises `OperationError` if there is none."""
-    device = home.plan.devices.get(device_id) if isinstance(device_id, str) else None
-    if device is None:
+    if (device := home.find_device(device_id)) is None:
         raise OperationError("DEVICE_NOT_FOUND", f"there is no device {device_id!r}")
     return device
 
@@ -227,7 +230,7 @@ def room_devices(home: MatterHome, room_id: Any) -> dict[str, Any]:
 
 
 def room_states(home: MatterHome, room_id: Any) -> dict[str, float]:
-    """A room's variables by name, as in `Home.room_state`. Raises `OperationError` for an unknown room."""
+    """A room's variables by name, as in `MatterHome.room_state`. Raises `OperationError` for an unknown room."""
     return home.room_state(_require_room(home, room_id))
 
 

@@ -1,14 +1,13 @@
-"""The documentation of clusters, in passages, and a search in it (BM25).
+"""The agent's tools: their schemas, the checks of parameter names, and the envelope around each result.
 
-Invariants: passages are ASCII and have at most 1000 characters; a query gives the same passages in every process.
-
-The agent's tools: their schemas, the checks of parameter names, and the envelope around each result.
+One tool searches the documentation of clusters, which has the form of passages (BM25).
 
 Invariants:
 - `call_tool` never raises on an agent's arguments.
 - A call whose envelope has a code other than 200 has changed nothing.
 - No number from `MOST_NUMBER` on, and no infinity, reaches a home. So sums and products of values stay finite.
 - In strict mode the agent sees a refusal as an HTTP client does: the status class and the URL, but no reason.
+- Passages are ASCII and have at most 1000 characters; a query gives the same passages in every process.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from homerl.envs.simuhome.sim import service
 from homerl.envs.simuhome.sim import virtual_time as workflows
 from homerl.envs.simuhome.sim.device_catalogue import CATALOGUE, REQUIRED, Cluster, all_clusters
 from homerl.envs.simuhome.sim.episode_file import TICK_INTERVALS
-from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.operation_results import OperationError, error_envelope, refuse_unless
+from homerl.envs.simuhome.sim.home import MatterHome, OperationError, error_envelope, refuse_unless
 
 if TYPE_CHECKING:
     from rank_bm25 import BM25Plus
@@ -141,14 +139,14 @@ class SimuHomeTool:
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
-    def request_url(self, arguments: Arguments, base: str) -> str:
+    def request_url(self, arguments: Arguments) -> str:
         """The URL that a client of the released program's service would request."""
         given = {name: str(part)[:LONGEST_PART] for name, part in arguments.items() if name in self.parameters}
         path = self.route.format_map({key: quote(value, safe="", errors="replace") for key, value in given.items()})
-        return f"{base}{path}" + (f"?{urlencode(given, errors='replace')}" if self.query and given else "")
+        return f"{BASE_URL}{path}" + (f"?{urlencode(given, errors='replace')}" if self.query and given else "")
 
 
-def call_tool(home: MatterHome, name: str, arguments: Arguments, base_url: str = BASE_URL) -> dict[str, Any]:
+def call_tool(home: MatterHome, name: str, arguments: Arguments) -> dict[str, Any]:
     """Call a tool by name. The result is the envelope that the released program gives the agent."""
     tool = TOOLS.get(name)
     if tool is None:
@@ -178,7 +176,7 @@ def call_tool(home: MatterHome, name: str, arguments: Arguments, base_url: str =
         if not home.plan.strict:
             return error_envelope(status, failure.type, failure.type, failure.detail or failure.label)
         # The client of the released program sees only the HTTP status and the URL; the reason stays on the server.
-        side, url = "Client" if status < 500 else "Server", tool.request_url(arguments, base_url)
+        side, url = "Client" if status < 500 else "Server", tool.request_url(arguments)
         detail = f"{status}: {status} {side} Error: {HTTPStatus(status).phrase} for url: {url}"
         return error_envelope(400, "HTTP_ERROR", "HTTP_ERROR", detail)
 

@@ -1,16 +1,14 @@
-"""Workflows: lists of steps that run at a virtual time, one after the other, until the first that fails.
+"""The passage of time: rooms are advanced from one event to the next, and workflows run in between.
 
-Invariants:
-- A `Workflow` object never changes. Progress replaces it by a new one.
-- Ids are UUIDs that depend only on the home's plan and the number of the registration. So equal homes give equal ids.
-- A step either runs completely or changes nothing.
-
-The passage of time: rooms are advanced from one event to the next, and workflows run in between.
+A workflow is a list of steps that run at a virtual time, one after the other, until the first that fails.
 
 Invariants:
 - Advancing by n passes at once gives the same state as n single passes.
 - A workflow that is due at tick D runs after pass D. If time stops at D, the workflow runs when time goes on.
 - Rooms that are left out of `rooms` do not change.
+- A `Workflow` object never changes. Progress replaces it by a new one.
+- Ids are UUIDs that depend only on the home's plan and the number of the registration. So equal homes give equal ids.
+- A step either runs completely or changes nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +22,20 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from homerl.envs.core.hashing import text_hash
+from homerl.envs.core.state_encoding import text_hash
 from homerl.envs.simuhome.sim import air, service
 from homerl.envs.simuhome.sim.clusters import PASSES
 from homerl.envs.simuhome.sim.device_catalogue import DeviceType
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
-from homerl.envs.simuhome.sim.home import ClusterView, MatterDevice, MatterHome, Workflow
-from homerl.envs.simuhome.sim.operation_results import OperationError, UnhandledError, refuse_unless
+from homerl.envs.simuhome.sim.home import (
+    ClusterView,
+    MatterDevice,
+    MatterHome,
+    OperationError,
+    UnhandledError,
+    Workflow,
+    refuse_unless,
+)
 
 STATUSES = ("pending", "running", "completed", "failed", "cancelled")
 MAX_PENDING = 1000

@@ -24,7 +24,7 @@ from homerl.envs.simuhome.sim.episode_file import EpisodeFile, GoalSpec
 from homerl.envs.simuhome.sim.evaluation import value_at
 from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.tasks import sentences
-from homerl.envs.simuhome.tasks.languages import all_grammars, fold_for_patterns, reasons_in, shows_sign, simuhome_grammar
+from homerl.envs.simuhome.tasks.sentences import all_grammars, fold_for_patterns, reasons_in, shows_sign, simuhome_grammar
 from homerl.play.words.answer_rules import Answer, judge_answer_by_rules, phrase_pattern
 from homerl.play.words.numbers_and_times import find_times, minutes_apart
 

@@ -1,14 +1,11 @@
-"""Packing of homes in the released format: attributes that have their built-in values are left out.
-
-Invariants: `unpack_home(pack_home(home)) == home`; a device that does not list every attribute of its type stays as it
-is.
-
-SimuHome's blueprints: episodes with their requests in words, in the form that homerl expects.
+"""SimuHome's blueprints and recipes: episodes with their requests in words, in the form that homerl expects.
 
 Φ, the condition of success, consists of the episode's goals and required actions, and of a final answer.
 
-Invariants: a blueprint is plain data, complete in itself and immutable; its home is packed, which loses nothing (see
-`pack_home`).
+Invariants:
+- A blueprint is plain data, complete in itself and immutable.
+- Its home is packed: attributes that have their built-in values are left out. `unpack_home(pack_home(home)) == home`; a
+  device that does not list every attribute of its type stays as it is.
 """
 
 from __future__ import annotations
@@ -23,8 +20,8 @@ from pydantic import Field, field_validator, model_validator
 from homerl.envs.core.model import Model
 from homerl.envs.simuhome.sim.device_catalogue import device_types
 from homerl.envs.simuhome.sim.episode_file import EpisodeFile
-from homerl.envs.simuhome.sim.generate import ALL_KINDS, Scale
-from homerl.envs.simuhome.tasks.languages import check_simuhome_language
+from homerl.envs.simuhome.tasks.episode_generator import ALL_KINDS, Scale
+from homerl.envs.simuhome.tasks.sentences import check_simuhome_language
 from homerl.play.words.grammar import Pool
 
 Json = dict[str, Any]

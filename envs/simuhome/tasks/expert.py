@@ -24,16 +24,22 @@ from homerl.envs.core.world import action_arguments
 from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim import tools
 from homerl.envs.simuhome.sim.air import WATCHED
-from homerl.envs.simuhome.sim.device_calls import Action, moving_calls
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT, EpisodeFile, GoalSpec
 from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.react_format import MAX_POLLS, poll_seconds
-from homerl.envs.simuhome.sim.reference_solution import asserts_by_device, seconds_until, seconds_until_taken, solution_calls
-from homerl.envs.simuhome.tasks.situation import SimuHomeSituation, simuhome_situation
-from homerl.play.chat_messages import tool_calls_of
+from homerl.envs.simuhome.sim.reference_solution import (
+    Action,
+    asserts_by_device,
+    moving_calls,
+    seconds_until,
+    seconds_until_taken,
+    solution_calls,
+)
+from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint
+from homerl.envs.simuhome.tasks.situation import MAX_POLLS, SimuHomeSituation, poll_seconds, simuhome_situation
 from homerl.play.episode import Episode
 from homerl.play.loop import draw_candidates
 from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import tool_calls_of
 
 READ_TOOLS = ("get_attribute", "get_all_attributes")
 ACTS = ("execute_command", "write_attribute")
@@ -54,7 +60,7 @@ def expert_plan(
         minimal: Leave out the reads that only prepare a call. Calls may then rest on values that the agent never saw.
         sweeping: Make every call in a room that may help, in place of the fewest that are enough.
     """
-    seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
+    seen = file.eval.required_calls
     reads = [] if minimal and file.is_decided_by_rule else [look for look in _needed_reads(file, home) if look not in seen]
     acts: list[Action] = []
     if file.meta.query_type == "qt2" and file.is_decided_by_rule:
@@ -215,43 +221,38 @@ def _mistaken_message(mistake: str, rest: list[Action], home: MatterHome, rng: r
 
 
 class FixedAnswerAgent:
-    """Makes the required actions, then finishes with the same answer in every episode.
+    """Makes the required actions, then finishes with the same answer in every episode, or with one for its blueprint.
 
     With `looks_first=False` it finishes at once.
     """
 
-    def __init__(self, name: str, words: str, looks_first: bool = True) -> None:
-        self.name, self.words, self.looks_first = name, words, looks_first
+    def __init__(self, name: str, answer: str | Callable[[SimuHomeBlueprint], str], looks_first: bool = True) -> None:
+        self.name, self.answer, self.looks_first = name, answer, looks_first
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """The next required action, or `finish`."""
-        done = actions_in_messages(episode.messages)
-        required = simuhome_situation(episode).file.eval.required_actions if self.looks_first else ()
-        wanted: list[Action] = [{"name": action.tool, **action.params} for action in required]
-        rest = [act for act in wanted if act not in done]
-        return [Reply(acting_message(rest[0] if rest else {"name": "finish", "answer": self.words}))]
-
-
-class RightlyRefusingAgent(FixedAnswerAgent):
-    """Refuses every request. In an infeasible episode it gives the correct reason."""
-
-    def __init__(self) -> None:
-        super().__init__("refuses-rightly", "")
-
-    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        """The next required action, or `finish` with the refusal."""
-        (intent,) = episode.blueprint.intents
-        self.words = intent.reply if intent.subcategory == "infeasible" else REFUSAL
-        return await super().consult(episode, n)
+        situation, done = simuhome_situation(episode), actions_in_messages(episode.messages)
+        wanted = situation.file.eval.required_calls if self.looks_first else []
+        words = self.answer if isinstance(self.answer, str) else self.answer(situation.blueprint)
+        finish = {"name": "finish", "answer": words}
+        return [Reply(acting_message(next((act for act in wanted if act not in done), finish)))]
 
 
 REFUSAL = (
     "Sorry, I cannot do that: there is no such device, everything is already at its limit, or the times that you named "
     "conflict with one another. I changed nothing."
 )
+
+
+def refuse_rightly(blueprint: SimuHomeBlueprint) -> str:
+    """A refusal, which has the correct reason in an infeasible episode."""
+    (intent,) = blueprint.intents
+    return intent.reply if intent.subcategory == "infeasible" else REFUSAL
+
+
 BASELINES: dict[str, Callable[[], Any]] = {
     "expert": SimuHomeExpert,
     "nothing": lambda: FixedAnswerAgent("nothing", "Done."),
     "refuses": lambda: FixedAnswerAgent("refuses", REFUSAL),
-    "refuses-rightly": RightlyRefusingAgent,
+    "refuses-rightly": lambda: FixedAnswerAgent("refuses-rightly", refuse_rightly),
 }

@@ -16,7 +16,7 @@ Invariants, which are the protocol of the released program:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
@@ -27,33 +27,56 @@ from homerl.envs.simuhome.sim.env import SimuHome
 from homerl.envs.simuhome.sim.episode_file import EpisodeFile
 from homerl.envs.simuhome.sim.evaluation import AgentCall
 from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.react_format import MAX_FAILURES, MAX_POLLS, poll_seconds
 from homerl.envs.simuhome.tasks.answer_checks import goals_answered, stray_changes
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeIntent
-from homerl.envs.simuhome.tasks.languages import system_message
+from homerl.envs.simuhome.tasks.sentences import system_message
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply, Situation
 
 
-def exact_goal_texts(task: Mapping[str, Any]) -> list[str]:
-    """Φ in words, one text for each goal, each required action and the finish."""
-    texts = []
+def goal_texts(
+    task: Mapping[str, Any],
+    say_goal: Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], str],
+    say_value: Callable[[Any], str] = str,
+    say_minutes: Callable[[float], str] = "{:.1f}".format,
+) -> Iterator[str]:
+    """Φ in words, one text for each goal, each required action and the finish.
+
+    `say_goal` is called with a goal and the targets whose asserts it has. `say_value` says a parameter of a required action.
+    """
     for goal in task["eval"]["goals"]:
+        text = say_goal(goal, goal.get("targets") or ([goal] if goal.get("asserts") else []))
+        if when := goal.get("when"):
+            text += f" ({say_minutes(when['at_tick'] / 600)} minutes in, ± {when['tolerance_ticks'] // 10} s)"
+        yield text if task["meta"]["case"] == "feasible" else f"says why not: {text}"
+    for action in task["eval"]["required_actions"]:
+        yield f"{action['tool']}({', '.join(map(say_value, action['params'].values()))}) was called"
+    yield "the agent has finished"
+
+
+def exact_goal_texts(blueprint: Mapping[str, Any]) -> list[str]:
+    """Φ of a blueprint (plain data) in exact words, with ids and flat keys."""
+
+    def say_goal(goal: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> str:
         what = ", ".join(
             f"{target.get('device_id')}: " + " and ".join(f"{a['attribute']} == {a['value']}" for a in target["asserts"])
-            for target in goal.get("targets") or ([goal] if goal.get("asserts") else [])
+            for target in targets
         )
         what = what or " ".join(filter(None, (goal.get("device_id") or goal.get("room_id"), goal.get("attribute"))))
-        what += "".join(f" {goal[key]}" for key in ("room_state", "direction") if goal.get(key))
-        if when := goal.get("when"):
-            what += f" ({when['at_tick'] / 600:.1f} minutes in, ± {when['tolerance_ticks'] // 10} s)"
-        texts.append(what if task["meta"]["case"] == "feasible" else f"says why not: {what}")
-    for action in task["eval"]["required_actions"]:
-        texts.append(f"{action['tool']}({', '.join(map(str, action['params'].values()))}) was called")
-    return [*texts, "the agent has finished"]
+        return what + "".join(f" {goal[key]}" for key in ("room_state", "direction") if goal.get(key))
+
+    return list(goal_texts(blueprint["task"], say_goal))
 
 
 TICKS_PER_SECOND = 10
+# The released program's limits: messages, failed messages in a row, status queries (polls) of one workflow.
+MAX_TURNS, MAX_FAILURES, MAX_POLLS = 20, 3, 8
+LONGEST_POLL = 8  # seconds
+
+
+def poll_seconds(number: int) -> int:
+    """The seconds that pass before a status query of a workflow is answered, by its number: 0, 1, 2, 4, 8, 8..."""
+    return 0 if number < 2 else min(2 ** (number - 2), LONGEST_POLL)
 
 
 def simuhome_situation(episode: Episode) -> SimuHomeSituation:

@@ -26,6 +26,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from homerl.app.chat.session import AgentAct, ChatSession, Event, SessionNote
+from homerl.envs.core.messages import replace_surrogates
 from homerl.host.html_pages import load_template
 from homerl.host.web_server import (
     BadRequest,
@@ -35,7 +36,6 @@ from homerl.host.web_server import (
     refusal_response,
     serve_until_stopped,
 )
-from homerl.play.chat_messages import replace_surrogates
 from homerl.play.trajectory import rows_to_json_lines, trajectory_to_row
 
 LONGEST = 2000  # signs of a sentence

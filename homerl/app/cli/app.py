@@ -1,12 +1,13 @@
 """The command line, made of the commands that are found in `homerl/app/cli/commands` and in the worlds' folders `commands`.
 
-Invariants: a command is found by its file, so no list names the commands; finding them imports no torch.
+Invariants: commands are found by their files, so no list names them; finding them imports no torch.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+import pkgutil
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,6 @@ import homerl.envs
 from homerl import __version__
 from homerl.envs.core.plugins import discover, find_submodules
 from homerl.host.terminal import GROUPS, Command, say
-from homerl.play.loop import Agent
 from homerl.worlds.contract import CommandServices
 from homerl.worlds.registry import known_worlds
 
@@ -27,7 +27,8 @@ def find_commands() -> Mapping[str, Command]:
     """Every command by what a person types, in the order of the help."""
     known_worlds()  # one that cannot be used is refused here
     packages = [homerl.app.cli.commands, *map(importlib.import_module, find_submodules(homerl.envs, "commands"))]
-    found = [command for package in packages for command in discover(package, "COMMAND", Command).values()]
+    discovered = [discover(package, "COMMAND", Command) for package in packages]
+    found = [command for commands in discovered for command in commands.values()]
     return {command.words: command for command in sorted(found, key=lambda one: (GROUPS.index(one.group), one.words))}
 
 
@@ -69,34 +70,16 @@ def _set_up_context(
     ] = False,
 ) -> None:
     """Train small language models to run a smart home."""
-    context.obj = CommandServices(_load_recipe, _make_agents, _find_trained_recipes)
+    context.obj = CommandServices(
+        _import_when_called("homerl.app.runs.recipe:load_recipe"),
+        _import_when_called("homerl.app.served.model_agents:make_model_agents"),
+        _import_when_called("homerl.report.cards.model_lineage:trained_blueprint_recipes"),
+    )
 
 
-def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
-    """Load a recipe, for the commands of worlds."""
-    from homerl.app.runs.recipe import load_recipe
-
-    return load_recipe(recipe, overrides)
-
-
-def _make_agents(
-    model: str, served: str | None, cpu: bool, max_tokens: int, seconds: float
-) -> tuple[str, Callable[[], Agent]]:
-    """Agents of a model, for the commands of worlds."""
-    from homerl.app.served.model_agents import make_model_agents
-
-    return make_model_agents(model, served, cpu, max_tokens, seconds)
-
-
-def _find_trained_recipes(model: str) -> Sequence[Mapping[str, Any]]:
-    """The recipes of a model's blueprints, for the commands of worlds. Of a model behind a URL nothing is known."""
-    from homerl.app.served.model_agents import is_model_url
-
-    if is_model_url(model):
-        return ()
-    from homerl.report.cards.model_lineage import trained_blueprint_recipes
-
-    return trained_blueprint_recipes(model)
+def _import_when_called(name: str) -> Callable[..., Any]:
+    """The function `module:name` for the commands of worlds. A call imports its module, which most commands never need."""
+    return lambda *given: pkgutil.resolve_name(name)(*given)
 
 
 app = build_command_line(find_commands())

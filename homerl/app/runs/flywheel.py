@@ -101,7 +101,7 @@ def flywheel_stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
     """Yield (stage recipe as plain data, the file or folder that proves it done), in order."""
     data, out = recipe_data(recipe), recipe.out
     shared = {key: data[key] for key in SHARED}
-    model = data["model"] | {"from_scratch": None}
+    model = data["model"] | {"from_scratch": None}  # only SFT makes one; later stages load what it made
 
     def stage(run: str, folder: str, **sections: Any) -> dict[str, Any]:
         return shared | {"run": run, "out": str(out / folder)} | sections
@@ -129,7 +129,7 @@ def stage_command(recipe: FlywheelRecipe, run: str) -> list[str]:
     if not recipe.processes and not recipe.cpu:
         import torch
 
-        count = max(1, int(torch.cuda.device_count()))
+        count = max(1, int(torch.cuda.device_count()))  # one process a GPU
     if run in TRAININGS and count > 1:
         return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}"]
     return [sys.executable]

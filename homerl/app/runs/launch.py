@@ -2,7 +2,7 @@
 
 Invariants: bad input, and runs that this machine cannot do, end before any work with one message and exit code 2; a run
 that lost its training signal ends with code 3, and one that waited too long with code 4; only the first process prints,
-except for what one process alone knows (`host/terminal/endings.py`); one run at a time works in a folder; of the processes
+except for what one process alone knows (`homerl/host/exit_codes.py`); one run at a time works in a folder; of the processes
 that a launcher started, all train, and the first does everything else alone.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ LIBRARY_SETTINGS = {  # environment variables
 def main(path: str, argv: Sequence[str]) -> int:
     """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
     die_with_parent()
-    set_up_libraries()
+    set_up_libraries()  # before they are imported, when some read these variables
     code = run_to_end(partial(_start_run, path, argv), lambda end: end.by_all or is_main_process())
     write_exit_code(code)
     return code
@@ -79,7 +79,7 @@ def run_recipe(recipe: Any, origin: Path | None = None) -> None:
             if not stages or unfinished_stages(stages):
                 write_run_record(recipe)
         with name_path_in_errors(recipe.out):  # libraries that write a model or a checkpoint do not say where
-            runner_of_kind(recipe.run)(recipe)
+            pkgutil.resolve_name(RUNNERS[recipe.run])(recipe)
 
 
 def set_up_libraries() -> None:
@@ -88,16 +88,10 @@ def set_up_libraries() -> None:
         os.environ.setdefault(name, value)
 
 
-RUNNERS = {
+RUNNERS = {  # the function for each value of `run:`; a run imports only its own
     "synth": "homerl.app.runs.stages:run_synth",
     "sft": "homerl.train.update.sft:train_sft",
     "rlve": "homerl.train.update.rlve:train_rlve",
     "bench": "homerl.app.runs.stages:run_bench",
     "flywheel": "homerl.app.runs.flywheel:run_flywheel",
 }
-
-
-def runner_of_kind(kind: str) -> Callable[[Any], Any]:
-    """The function for a value of `run:`. Each kind imports only what it needs."""
-    runner: Callable[[Any], Any] = pkgutil.resolve_name(RUNNERS[kind])
-    return runner

@@ -22,7 +22,7 @@ from homerl.models.endpoint.vllm_server import describe_server_trouble, find_vll
 from homerl.models.policy.chat_template import choose_chat_template, describe_trained_template
 from homerl.synth.recipe import SynthRecipe
 from homerl.train import TRAININGS
-from homerl.train.engines.registry import chosen_engine
+from homerl.train.engines.contract import chosen_engine
 from homerl.train.memory_estimate import estimate_all_stages, find_process_memory, is_liger_installed
 from homerl.train.model_settings import ModelSettings
 from homerl.train.model_sources import (
@@ -32,8 +32,7 @@ from homerl.train.model_sources import (
     load_model_tokenizer,
     resolve_model_source,
 )
-from homerl.train.recipe import DistillSettings
-from homerl.train.recipe_checks import parallel_mode, refuse_untrainable, world_size
+from homerl.train.recipe import DistillSettings, parallel_mode, refuse_untrainable, world_size
 from homerl.worlds.registry import source_parts
 
 OFFLINE = "`--wandb.mode offline` keeps metrics beside the run, for `wandb sync`"

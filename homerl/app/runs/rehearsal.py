@@ -26,23 +26,23 @@ import numpy as np
 from homerl.envs.core.documents import InputError
 from homerl.host.recipe_files import BaseRecipe
 from homerl.host.terminal import count_with_noun
-from homerl.models.policy.chat_template import chat_format_of, encode_shielded, render_new_messages
+from homerl.models.endpoint.endpoint_settings import AT_ONCE, Behaviours
+from homerl.models.policy.chat_template import chat_format_of, encode_shielded, is_homerl_template, render_new_messages
 from homerl.models.policy.policy_agent import encode_guest_prompt
-from homerl.play.chat_messages import Observation, is_homerl_template
+from homerl.play.bench_results import METRICS, count_metrics
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.loop import let_user_speak, play
-from homerl.play.metrics.registry import METRICS, count_metrics
+from homerl.play.situation import Observation
 from homerl.play.trajectory import Trajectory, trajectory_to_row
-from homerl.play.user_behaviours import AT_ONCE, Behaviours
-from homerl.play.words.splits import Split
+from homerl.play.words.grammar import Split
 from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.train.model_settings import ModelSettings
 from homerl.train.model_sources import read_max_positions
 from homerl.train.tiny_model import make_row_tokenizer
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SEEDS = 5  # seeds of which one must give a blueprint
 FLAWLESS = ExpertConfig(mistakes=0.0)
@@ -323,7 +323,7 @@ def tokens_per_device(sizes: Sequence[PromptSize]) -> float:
     at_most = float(np.mean(told / devices))
     if devices.min() == devices.max():
         return at_most
-    each = float(np.polyfit(devices, told, 1)[0])
+    each = float(np.polyfit(devices, told, 1)[0])  # the slope: the instructions are the intercept
     if each < 1:
         return 0.0
     return min(each, at_most) if devices.max() >= 2 * devices.min() else at_most

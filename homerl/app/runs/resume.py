@@ -69,10 +69,15 @@ def is_stage_done(stage: dict[str, Any], product: Path, found: Sequence[Stage] =
         folders = existing_stage_folders([stage, *downstream_stages(stage, found)])
         remedy = f"choose another --out, or delete {join_paths(folders)} to make it again"
         raise InputError(f"{product} was made by another recipe", where=str(path), remedy=remedy)
+    # Earlier versions trained on what servers had left of a synthesis.
+    used = any(stage_recipe_path(later).exists() for later in downstream_stages(stage, found))
+    return is_product_whole(stage, product, lost_allowed=used)
+
+
+def is_product_whole(stage: dict[str, Any], product: Path, lost_allowed: bool = False) -> bool:
+    """Whether what a stage made is all that its recipe says; a synthesis may lack what servers lost, if that is allowed."""
     if stage["run"] == "synth":
-        used = any(stage_recipe_path(later).exists() for later in downstream_stages(stage, found))
-        # Earlier versions trained on what was there.
-        return bool(count_trajectories(product)) and (used or not count_lost_blueprints(product))
+        return bool(count_trajectories(product)) and (lost_allowed or not count_lost_blueprints(product))
     return stage["run"] != "bench" or is_fully_scored(BenchRecipe.model_validate(stage))
 
 
@@ -82,13 +87,7 @@ def require_stage_product(stage: dict[str, Any], product: Path) -> None:
         raise RuntimeError(f"a stage ended without making {product}")
     if stage["run"] == "synth" and (count := count_lost_blueprints(product)):
         what = f"servers failed for {count_with_noun(count, 'blueprint')}, so the flywheel does not go on"
-        raise IncompleteStage(f"{what}\nsee to the servers; the same command makes these again")
-
-
-class IncompleteStage(RunStopped):
-    """A stage made less than its recipe says, through no fault of its own (exit code 4)."""
-
-    code = 4
+        raise RunStopped(f"{what}\nsee to the servers; the same command makes these again", code=4)
 
 
 def count_trajectories(stats: Path) -> int:
@@ -154,6 +153,7 @@ def stage_identity(stage: dict[str, Any]) -> str:
     with suppress(ValidationError):  # a key that this version does not know is a difference
         stage = KINDS[stage["run"]].model_validate(stage).model_dump(mode="json", context=IDENTITY)
     text = json.dumps(stage | {"processes": 0}, sort_keys=True)
+    # Paths within the run are written as `RUN/...`, so that a run that was moved is the same.
     run = json.dumps(str(Path(stage["out"]).parent))[:-1]  # as it begins a text; a folder may be called like a key
     return text.replace(f"{run}/", '"RUN/')
 
@@ -236,9 +236,7 @@ def _is_stage_made(stage: dict[str, Any], product: Path, theirs: Path) -> bool:
     path, made = theirs / stage_recipe_path(stage).name, theirs / product.relative_to(stage["out"])
     if not path.is_file() or not made.exists() or not is_recipe_of_stage(read_yaml(path).data, stage):
         return False
-    if stage["run"] == "synth":
-        return bool(count_trajectories(made)) and not count_lost_blueprints(made)
-    return stage["run"] != "bench" or is_fully_scored(BenchRecipe.model_validate(stage | {"out": str(theirs)}))
+    return is_product_whole(stage | {"out": str(theirs)}, made)
 
 
 def _link_or_copy(source: str, target: str) -> None:

@@ -22,9 +22,10 @@ import yaml
 
 from homerl.app.runs.recipe import recipe_data
 from homerl.app.runs.run_folder import describe_environment
+from homerl.app.served.model_agents import load_engine
 from homerl.bench.recipe import BenchRecipe, SuiteSettings
 from homerl.bench.runner import WAVE, EpisodePace, HeldoutSuite, ParticipantFactories, SuiteInstances, run_suite
-from homerl.bench.score_provenance import PlayerRecord, claim_results, model_file_stamps
+from homerl.bench.stored_scores import PlayerRecord, claim_results, model_file_stamps
 from homerl.envs.core.documents import read_json, write_atomic
 from homerl.host.exit_codes import TOLD, RunStopped, read_exit_code
 from homerl.host.processes import PARENT
@@ -35,8 +36,7 @@ from homerl.play.trajectory import Outcome, read_rows
 from homerl.report.cards.dataset_card import write_dataset_description
 from homerl.synth.blueprint_synthesis import NO_BLUEPRINT
 from homerl.synth.recipe import SynthRecipe
-from homerl.synth.shards import synthesise_dataset
-from homerl.synth.synthesis_statistics import count_filter_drops
+from homerl.synth.shards import count_filter_drops, synthesise_dataset
 from homerl.train.model_settings import ModelSettings
 
 GRACE = 10.0  # seconds that an interrupted benchmark gets to write what it played
@@ -72,15 +72,11 @@ class StageProcess:
         if code := read_exit_code(exit_code_path(self.path), self.process.returncode):
             ended = f"{self.path}: stage {self.path.parent.name} ended with code {code}"
             remedy = f"see {self.log or 'its message above'}; the same command goes on from here"
-            raise StageFailed(f"{ended}\n{remedy}", code)
+            raise StageFailed(f"{ended}\n{remedy}", max(code, 1))
 
 
 class StageFailed(RunStopped):
     """A stage failed. The exit code is the stage's; 1 if a signal ended it."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = max(code, 1)
 
 
 def exit_code_path(recipe: Path) -> Path:
@@ -94,6 +90,7 @@ def start_stage_process(stage: dict[str, Any], command: list[str], log: Path | N
     path = stage_recipe_path(stage)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "homerl: 1\n" + yaml.safe_dump({k: v for k, v in stage.items() if k != "homerl"}, sort_keys=False))
+    # What a launcher told the flywheel is not for its stages, which have launchers of their own.
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "RANK", "WORLD_", "LOCAL_", "MASTER_"))}
     environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid()), TOLD: str(exit_code_path(path))}
     exit_code_path(path).unlink(missing_ok=True)  # of a flywheel that was killed
@@ -129,16 +126,10 @@ def run_synth(recipe: SynthRecipe) -> Path:
         )
     stats = read_json(recipe.out / "stats.json").data
     if not stats["trajectories"]:
-        raise NothingSynthesised(why_nothing_synthesised(stats, recipe.out))
+        raise RunStopped(why_nothing_synthesised(stats, recipe.out), code=4)
     for line in synthesis_summary_lines(stats, recipe.out):
         say(line)
     return path
-
-
-class NothingSynthesised(RunStopped):
-    """A synthesis without any trajectory (exit code 4). The message begins with the reason."""
-
-    code = 4
 
 
 def why_nothing_synthesised(stats: Mapping[str, Any], out: Path) -> str:
@@ -164,8 +155,8 @@ def synthesis_summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str
 
 def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     """Play every suite of the recipe; write results to `out/bench/<suite>` and return the scores."""
-    players = _make_model_players(recipe) if recipe.model else _make_baseline_players(recipe)
-    name = _require_model(recipe)[1] if recipe.model else None
+    name = recipe.model.name if recipe.model else None
+    players = _make_model_players(recipe, recipe.model, name) if recipe.model and name else _make_baseline_players(recipe)
     beside = recipe.out / "model"
     own = name is not None and Path(name).is_dir() and beside.is_dir() and beside.samefile(name)
     files = tuple(model_file_stamps(name)) if name else ()
@@ -182,29 +173,19 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     return scores
 
 
-def _require_model(recipe: BenchRecipe) -> tuple[ModelSettings, str]:
-    """The model that the recipe evaluates, and its name."""
-    assert recipe.model and recipe.model.name
-    return recipe.model, recipe.model.name
-
-
 Players = Callable[[SuiteSettings], tuple[ParticipantFactories, EpisodePace]]
 
 
-def _make_model_players(recipe: BenchRecipe) -> Players:
+def _make_model_players(recipe: BenchRecipe, model: ModelSettings, name: str) -> Players:
     """The recipe's model as agent, loaded once."""
     import torch
 
     from homerl.models.policy.policy_agent import agent_factory_for
-    from homerl.models.policy.transformers_engine import TransformersEngine
-    from homerl.train.training_setup import load_chat_tokenizer, load_policy
 
-    (played, name), settings = _require_model(recipe), recipe.bench
-    tokenizer = load_chat_tokenizer(name, own=True)
-    model = load_policy(played, name).to("cpu" if recipe.cpu else "cuda").eval()
-    engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.batch)
-    agents = agent_factory_for(engine, tokenizer, engine.context_length)
-    factories = ParticipantFactories(agents, identity=bench_identity(recipe))
+    settings = recipe.bench
+    engine = load_engine(model, name, recipe.cpu, settings.max_tokens, settings.temperature, settings.batch)
+    agents = agent_factory_for(engine, engine.tokenizer, engine.context_length)
+    factories = ParticipantFactories(agents, identity=bench_identity(recipe, model, name))
     pace = EpisodePace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first))
     return lambda suite: (factories, pace)
 
@@ -230,9 +211,8 @@ def suite_episodes(suite: SuiteSettings, limits: EpisodeLimits) -> HeldoutSuite 
     return SuiteInstances(chosen, setting, 1, suite.user.behaviours)
 
 
-def bench_identity(recipe: BenchRecipe) -> str:
+def bench_identity(recipe: BenchRecipe, model: ModelSettings, name: str) -> str:
     """A text of what results depend on besides suite and limits: the model, the state of its files, and its sampling."""
-    model, name = _require_model(recipe)
     stamps = model_file_stamps(name)
     sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
     told = model.model_dump(mode="json", exclude={"name"} if stamps else None)  # a folder may be moved

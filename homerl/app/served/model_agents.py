@@ -20,9 +20,8 @@ from homerl.envs.core.documents import InputError, find_near_path
 from homerl.envs.core.messages import Message
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.endpoint_settings import refuse_secret
-from homerl.play.chat_messages import Observation
 from homerl.play.loop import Policy
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.train.model_sources import (
     find_adapter_base,
     is_adapter,
@@ -35,6 +34,7 @@ from homerl.train.model_sources import (
 if TYPE_CHECKING:
     from homerl.models.policy.policy_agent import GuestAgent, PolicyAgent
     from homerl.models.policy.transformers_engine import TransformersEngine
+    from homerl.train.model_settings import ModelSettings
 
 T = TypeVar("T")
 SOON = 0.9  # of the time that a person waits, in which a server must have answered
@@ -116,7 +116,7 @@ class ContinuingAgent:
         if not isinstance(agent, PolicyAgent):
             return [reply]
         self.made[_hash_dialogue((*messages, reply.message), observation.tools)] = agent
-        while len(self.made) > REMEMBERED:
+        while len(self.made) > REMEMBERED:  # a dict keeps the order of insertion, so the oldest goes
             del self.made[next(iter(self.made))]
         return [replace(reply, prompt_tokens=agent.ledger.spans[-1][0])]
 
@@ -131,11 +131,11 @@ def _hash_dialogue(messages: Sequence[Message], tools: Sequence[Mapping[str, Any
 def load_local_model(model: str, cpu: bool, name: str | None = None) -> LoadedModel:
     """A model of a folder or of the hub, under a name. Raises `InputError` if there is none."""
     refuse_missing_model(model)
-    from homerl.models.policy.dialogue_cache import DialogueCache
+    from homerl.models.policy.faster_decoding import DialogueCache
 
-    engine, tokenizer = load_local_engine(model, cpu, 1)
+    engine = load_local_engine(model, cpu, 1)
     engine.held = DialogueCache(HELD, forks=True)
-    return LoadedModel(name or Path(model).name, ThreadedEngine(engine), tokenizer)
+    return LoadedModel(name or Path(model).name, ThreadedEngine(engine), engine.tokenizer)
 
 
 class ThreadedEngine:
@@ -167,7 +167,7 @@ class ThreadedEngine:
 
         if self.seed is not None:
             torch.manual_seed(self.seed)
-        self.engine.stopped = gone.is_set
+        self.engine.stopped = gone.is_set  # looked at after each token
         return asyncio.run(work())
 
 
@@ -198,19 +198,29 @@ def _find_models_in(folder: Path) -> list[Path]:
     return sorted(filter(is_model_folder, places), key=lambda path: path.stat().st_mtime)
 
 
-def load_local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.0, batch: int = 1) -> tuple[Any, Any]:
-    """(engine, tokenizer) of a model that this process loads: in bfloat16 on a GPU, else in float32 on the CPU."""
+def load_local_engine(
+    model: str, cpu: bool, max_tokens: int, temperature: float = 0.0, batch: int = 1
+) -> TransformersEngine:
+    """The engine of a model that this process loads: in bfloat16 on a GPU, else in float32 on the CPU."""
     import torch
 
-    from homerl.models.policy.transformers_engine import TransformersEngine
     from homerl.train.model_settings import ModelSettings
-    from homerl.train.training_setup import load_chat_tokenizer, load_policy
 
     cpu = cpu or not torch.cuda.is_available()
+    settings = ModelSettings(name=model, dtype="float32" if cpu else "bfloat16")
+    return load_engine(settings, model, cpu, max_tokens, temperature, batch)
+
+
+def load_engine(
+    settings: ModelSettings, model: str, cpu: bool, max_tokens: int, temperature: float, batch: int
+) -> TransformersEngine:
+    """The engine of a model with its own chat template, loaded as the settings say, on the CPU or the GPU."""
+    from homerl.models.policy.transformers_engine import TransformersEngine
+    from homerl.train.training_setup import load_chat_tokenizer, load_policy
+
     tokenizer = load_chat_tokenizer(model, own=True)
-    loaded = load_policy(ModelSettings(name=model, dtype="float32" if cpu else "bfloat16"), model)
-    loaded = loaded.to("cpu" if cpu else "cuda").eval()
-    return TransformersEngine(loaded, tokenizer, max_tokens, temperature, batch), tokenizer
+    loaded = load_policy(settings, model).to("cpu" if cpu else "cuda").eval()
+    return TransformersEngine(loaded, tokenizer, max_tokens, temperature, batch)
 
 
 def find_served_model(url: str) -> str:
@@ -218,8 +228,7 @@ def find_served_model(url: str) -> str:
     from openai import APIStatusError, OpenAI, OpenAIError
 
     from homerl.models.endpoint.endpoint import UNREADABLE, read_api_key
-    from homerl.models.endpoint.error_reasons import read_error_reason
-    from homerl.models.endpoint.server_answers import describe_error
+    from homerl.models.endpoint.server_answers import describe_error, read_error_reason
 
     try:
         listed = OpenAI(base_url=url.split(",")[0], api_key=read_api_key(), timeout=30).models.list()

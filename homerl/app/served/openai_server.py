@@ -1,7 +1,7 @@
 """An OpenAI-compatible endpoint for a model that this process loads: what serves a model where vLLM cannot, on a CPU.
 
-A message is asked for and read as everywhere in homerl (`Loaded.agents`), so whoever plays with the endpoint gets the calls
-that it would get from the model's folder. That is why this is not `transformers serve` (5.17): it leaves out the
+A message is asked for and read as everywhere in homerl (`LoadedModel.make_agents`), so whoever plays with the endpoint gets
+the calls that it would get from the model's folder. That is why this is not `transformers serve` (5.17): it leaves out the
 words of an earlier message that has calls, escapes in calls what is not ASCII, so that the model reads other text than it
 wrote, and lists the models of the hub's cache and not its own.
 
@@ -26,6 +26,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from homerl.app.served.model_agents import LoadedModel
+from homerl.envs.core.messages import replace_surrogates
 from homerl.envs.core.model import Model
 from homerl.envs.core.world import is_too_deep
 from homerl.host.web_server import (
@@ -38,9 +39,8 @@ from homerl.host.web_server import (
     refusal_response,
 )
 from homerl.models.policy.transformers_engine import COLDEST
-from homerl.play.chat_messages import Observation, replace_surrogates
 from homerl.play.faults import AgentFault
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 
 LOOK = 0.5  # seconds between looks whether the client is still there
 
@@ -67,7 +67,11 @@ class CalledFunction(RequestPart):
     @field_validator("arguments")
     @classmethod
     def _require_json_object(cls, arguments: str) -> str:
-        if not isinstance(parse_json_or_none(arguments), dict):
+        try:
+            value = json.loads(arguments)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict) or is_too_deep(value):
             raise ValueError("arguments are a JSON object, as text")
         return arguments
 
@@ -181,15 +185,6 @@ def parse_completion_request(body: Mapping[str, Any]) -> CompletionRequest:
     except ValidationError as error:
         first = error.errors()[0]
         raise BadRequest(400, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-
-def parse_json_or_none(text: str) -> Any:
-    """The JSON of a text that is not nested too deeply; None for any other text."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return None if is_too_deep(value) else value
 
 
 async def _propose_unless_gone(request: Request, proposing: Any) -> Reply | None:

@@ -18,8 +18,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from homerl.envs.core.documents import InputError
-from homerl.envs.core.hashing import file_sha256
+from homerl.envs.core.documents import InputError, file_sha256
 from homerl.host.terminal import say
 from homerl.train.model_sources import SMOLLM2, hash_model_weights
 

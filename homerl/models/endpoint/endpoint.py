@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 from homerl.envs.core.messages import Message
 from homerl.host.terminal import print_error
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
-from homerl.play.chat_messages import Observation
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
+from homerl.play.situation import Observation
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -172,22 +172,29 @@ class Endpoint:
         """Who speaks, as data tell it: of a model that is served by its path, the last name."""
         return f"llm:{Path(self.model).name if self.model.startswith(('/', '~')) else self.model}"
 
-    async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
+    async def chat(self, messages: Sequence[Message], told: Told | None = None, **options: Any) -> ChatCompletion:
         """A chat completion with at least one choice; `options` are further fields of the request.
 
+        The content is `told` as it comes, if the server streams. What breaks off after that is not tried again.
         Raises `RequestRefused` if the server refuses this request, `EndpointRejected` if it refuses every request (key,
         path or model name), and another `InfraError` if no try succeeded in time.
         """
         from openai.types.chat import ChatCompletion
 
-        return await self._request("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
+        listener = StreamListener(told) if told else None
+        return await self._request("/chat/completions", {"messages": list(messages)} | options, ChatCompletion, listener)
 
-    async def stream_chat(self, messages: Sequence[Message], told: Told, **options: Any) -> ChatCompletion:
-        """The same, whose content is `told` as it comes, if the server streams. What breaks off is not tried again."""
-        from openai.types.chat import ChatCompletion
-
-        body = {"messages": list(messages)} | options
-        return await self._request("/chat/completions", body, ChatCompletion, StreamListener(told))
+    async def chat_in_form(self, messages: Sequence[Message], form: Mapping[str, Any], **options: Any) -> ChatCompletion:
+        """The same in the form of a JSON Schema (the field `response_format`), until a server has refused this schema."""
+        name = form["json_schema"]["name"]
+        if name in self.plain:
+            return await self.chat(messages, **options)
+        try:
+            return await self.chat(messages, **options, response_format=form)
+        except RequestRefused:
+            answer = await self.chat(messages, **options)
+            self.plain.add(name)  # it answers without the schema, so it refused the schema
+            return answer
 
     async def complete_tokens(self, prompt: Sequence[int], **options: Any) -> Completion:
         """A text completion of a prompt of token ids; it raises what `chat` raises."""
@@ -324,10 +331,15 @@ async def _fetch_answer(
     return await client.post(path, body=body, cast_to=kind)
 
 
-def make_endpoint(settings: EndpointSettings) -> Endpoint:
-    """The endpoint of a recipe's settings; its servers must already run (`settings.urls`)."""
+def make_endpoint(settings: EndpointSettings, urls: Sequence[str] = (), model: str = "") -> Endpoint:
+    """The endpoint of a recipe's settings; its servers must already run, at `urls` if the run serves the `model`."""
     patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
-    return Endpoint(settings.urls, settings.served_name, patience, settings.key)
+    return Endpoint(urls or settings.urls, model or settings.served_name, patience, settings.key)
+
+
+def tokens_of(answer: ChatCompletion) -> tuple[int, int]:
+    """The tokens of a request's prompt and of its answer; 0 if the server does not tell them."""
+    return (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
 
 
 def derive_seed(*parts: object) -> int:

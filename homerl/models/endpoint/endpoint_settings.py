@@ -1,4 +1,4 @@
-"""Settings of chat models in recipes: where they answer, how they are asked, and which role they play.
+"""Settings of chat models in recipes: where they answer, how they are asked, and which role they play; and how users behave.
 
 Invariants: settings hold the name of the variable with a key, never the key; `answer_settings` holds all that answers
 depend on, so it is the same whether a model runs at `url` or is served by the run.
@@ -14,10 +14,9 @@ from pydantic import Field, field_validator, model_validator
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
-from homerl.play.user_behaviours import AT_ONCE, Behaviours
 
 NO_KEY = "OPENAI_API_KEY"  # may be unset: local servers need no key
-TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}
+TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}  # what answers do not depend on
 SERVED = {"model", "max_length", "arguments"}  # the part of `serve` that answers depend on
 
 
@@ -113,6 +112,30 @@ class EndpointSettings(Model):
         if self.is_llm and not self.served_name:
             raise ValueError("an llm needs `model`")
         return self
+
+
+class Behaviours(Model):
+    """How often people tell a wish other than at once, as shares of wishes."""
+
+    disclosure: float = Field(0.0, ge=0, le=1, description="Share (0 to 1) told in parts, over two utterances.")
+    self_correction: float = Field(
+        0.0, ge=0, le=1, description="Share (0 to 1) in which the user errs and corrects it at once."
+    )
+    change_of_mind: float = Field(0.0, ge=0, le=1, description="Share (0 to 1) that a later turn replaces.")
+    beside_the_point: float = Field(
+        0.0, ge=0, le=1, description="Share (0 to 1) whose question is first answered with something else."
+    )
+
+    @model_validator(mode="after")
+    def _one_a_wish(self) -> Behaviours:
+        if self.disclosure + self.self_correction + self.change_of_mind > 1:
+            raise ValueError(
+                "disclosure, self_correction and change_of_mind: their sum should be at most 1, for a wish has one of them"
+            )
+        return self
+
+
+AT_ONCE = Behaviours()
 
 
 class AuditSettings(Model):

@@ -1,7 +1,9 @@
-"""Any OpenAI-compatible endpoint as an agent.
+"""Any OpenAI-compatible endpoint as an agent, also of a model that sees: what a tool's result names is sent as images.
 
 Invariants:
 - It is sent the dialogue, the tools and the images that tools name, and nothing else, none of its thoughts.
+- Messages in the dialogue keep the handles of images, and only what is sent has images. A message that calls tools is
+  followed by all their results, and then by one message with the images, at most the latest `MOST`.
 - Its answer is not corrected, so malformed calls reach the world, which says what is wrong with them.
 - Errors of servers are `InfraError`s, never faults of the model.
 - As many candidates come as were asked for, also from a server that gives one a request.
@@ -13,16 +15,65 @@ import asyncio
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Protocol
 
+from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message
-from homerl.models.endpoint.clip_images import Clips, add_frame_images
-from homerl.models.endpoint.endpoint import Endpoint, Told, request_seed
-from homerl.play.chat_messages import THOUGHT, Observation, parse_observed_reply, spoken_words_of
-from homerl.play.situation import Reply
+from homerl.models.endpoint.endpoint import Endpoint, Told, request_seed, tokens_of
+from homerl.play.faults import InfraError
+from homerl.play.situation import Observation, Reply
+from homerl.play.spoken_words import spoken_words_of
+from homerl.play.tool_call_parser import THOUGHT, parse_observed_reply
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessage
+
+
+MOST = 16  # images of a request, since many servers take few
+
+
+class Clips(Protocol):
+    """Clips whose frames tools name."""
+
+    @property
+    def found(self) -> str:
+        """What has clips, of all that is played, in words."""
+
+    def frames_in(self, task: str, result: str) -> Sequence[str]:
+        """The handles of the frames that a tool's result shows of the clip of a task, given by its id, in its order."""
+
+    def image_parts(self, handle: str) -> Sequence[dict[str, Any]]:
+        """The images of a handle as content parts of a message in OpenAI's form.
+
+        Raises `InputError` if they cannot be had.
+        """
+
+
+def add_frame_images(messages: Iterable[Message], clips: Clips, task: str) -> list[Message]:
+    """The messages as they are sent: after results of tools that show frames comes a user's message with these.
+
+    Once the later messages have `MOST` images, frames before them stay handles.
+    """
+    sent: list[Message] = []
+    left = MOST
+    for is_result, run in reversed(
+        [(key, list(run)) for key, run in groupby(messages, key=lambda one: one["role"] == "tool")]
+    ):
+        named = [frame for one in run if is_result for frame in clips.frames_in(task, one["content"])]
+        frames = list(dict.fromkeys(named))
+        count, total = min(left, len(frames)), len(frames)
+        frames = [frames[at * total // count] for at in range(count)]  # at equal distances
+        left -= count
+        if frames:
+            try:
+                images = [part for frame in frames for part in clips.image_parts(frame)]
+            except InputError as error:  # a clip that broke during the run is not the agent's fault
+                raise InfraError(f"{error.where}: {error.what}") from error
+            text = f"frames of the video ({count} of {total}): {', '.join(frames)}"
+            run.append({"role": "user", "content": [{"type": "text", "text": text}, *images]})
+        sent = [*run, *sent]
+    return sent
 
 
 THOUGHTS = (THOUGHT, "reasoning")  # the fields in which servers tell what a model thought
@@ -56,8 +107,8 @@ class LLMAgent:
         if self.clips is not None:
             # in a thread, since to read a film takes long
             sent = await asyncio.to_thread(add_frame_images, sent, self.clips, observation.blueprint_id)
-        told = {"told": self.told} if self.told else {}
-        said = await request_candidates(self.endpoint, observation, sent, n, self.seed, **told, **tools, **self.options)
+        options = {"told": self.told, **tools, **self.options}
+        said = await request_candidates(self.endpoint, observation, sent, n, self.seed, **options)
         return [reply_from_completion(one.message, observation, one.tokens, one.prompt_tokens) for one in said]
 
 
@@ -80,11 +131,9 @@ async def request_candidates(
     """
     found: list[EndpointCandidate] = []
     while len(found) < n:
-        seeded = request_seed(observation, seed, len(found))
-        fields = {"n": n - len(found), **seeded, **options}
-        told = fields.pop("told", None)
-        answer = await (endpoint.stream_chat(sent, told, **fields) if told else endpoint.chat(sent, **fields))
-        prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
+        fields = {"n": n - len(found), **request_seed(observation, seed, len(found)), **options}
+        answer = await endpoint.chat(sent, **fields)
+        prompt, completion = tokens_of(answer)
         tokens = completion // len(answer.choices)
         found += [EndpointCandidate(choice.message, tokens, prompt) for choice in answer.choices]
     return found[:n]

@@ -10,21 +10,42 @@ Invariants:
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, ValidationError
 
-from homerl.envs.core.messages import Message
+from homerl.envs.core.messages import Message, replace_surrogates
 from homerl.envs.core.model import Model
 from homerl.models.endpoint.endpoint import Endpoint, derive_seed
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
-from homerl.play.chat_messages import parse_model_json, replace_surrogates
-from homerl.play.faults import Boundary, Fault, InfraError, RequestRefused, fault_from_error
-from homerl.play.tool_call_parser import strip_code_fence, strip_thoughts_and_controls
+from homerl.play.faults import Boundary, Fault, InfraError, fault_from_error
+from homerl.play.tool_call_parser import parse_model_json, strip_code_fence, strip_thoughts_and_controls
 
 Shape = TypeVar("Shape", bound=Model)
+T = TypeVar("T")
 AGAIN = "That could not be read ({error}). Answer again, with JSON of the form that was asked for and nothing else."
+
+
+AT_ONCE = 16  # requests
+
+
+async def ask_at_once(
+    todo: Collection[T], ask: Callable[[T], Awaitable[bool]], progress: Callable[[int, int], None]
+) -> None:
+    """Ask each, `AT_ONCE` at a time. `progress` is called with (how many were answered, how many there are)."""
+    gate, answered = asyncio.Semaphore(AT_ONCE), 0
+
+    async def ask_in_turn(one: T) -> None:
+        nonlocal answered
+        async with gate:
+            heard = await ask(one)
+        answered += heard  # after the await: `answered += await ...` would lose what others added meanwhile
+        progress(answered, len(todo))
+
+    await asyncio.gather(*map(ask_in_turn, todo))
 
 
 class UnreadableAnswer(Exception):
@@ -69,14 +90,7 @@ class StructuredClient:
     async def _request_text(self, messages: list[Message], shape: type[Model], seed: int, temperature: float | None) -> str:
         options: dict[str, Any] = {"max_tokens": self.settings.max_tokens, "seed": seed, "extra_body": self.settings.extra}
         options["temperature"] = self.settings.temperature if temperature is None else temperature
-        form = {} if shape_name(shape) in self.endpoint.plain else {"response_format": response_format(shape)}
-        try:
-            answer = await self.endpoint.chat(messages, **options, **form)
-        except RequestRefused:
-            if not form:
-                raise
-            answer = await self.endpoint.chat(messages, **options)
-            self.endpoint.plain.add(shape_name(shape))  # it answers without the schema, so it refused the schema
+        answer = await self.endpoint.chat_in_form(messages, response_format(shape), **options)
         self.tally.requests += 1
         self.tally.tokens += answer.usage.total_tokens if answer.usage else 0
         return answer.choices[0].message.content or ""

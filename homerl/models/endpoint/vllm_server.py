@@ -34,10 +34,9 @@ from homerl.host.processes import is_main_process, stop_on_signals
 from homerl.host.terminal import PlainConsole
 from homerl.models.endpoint.endpoint import read_api_key
 from homerl.models.endpoint.endpoint_settings import EndpointSettings, ServeSettings
-from homerl.models.endpoint.error_reasons import READ, read_error_reason
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # hidden from vLLM
-POLL = 0.5
+POLL = 0.5  # seconds between two looks at a server
 LIMIT = 5.0  # seconds in which a server must list its models
 SILENT = (OSError, ValueError, KeyError, TypeError, HTTPException)  # errors that mean: no list of models (yet)
 TAIL = 15  # lines of the log that an error shows
@@ -173,6 +172,8 @@ def describe_server_trouble(url: str, key: str | None = None) -> str:
         fetch_body(f"{url}/models", key)
     except urllib.error.HTTPError as error:
         if error.code >= 500:
+            from homerl.models.endpoint.server_answers import READ, read_error_reason  # loads openai
+
             try:
                 reason = read_error_reason(error.read(READ).decode(errors="replace"))
             except SILENT:  # it broke off
@@ -198,7 +199,16 @@ def wait_until_ready(
     """
     begin, console = time.monotonic(), PlainConsole(stderr=True)
     with console.status(Text(f"waiting for {url}")) as status:
-        while not _lists_models(url, key):
+        while True:
+            try:
+                _fetch_model_names(url, key)
+                return
+            except urllib.error.HTTPError as error:
+                if error.code in (401, 403):  # waiting would not help
+                    what = f"{url} wants another key than ${key}"
+                    raise InputError(what, "key", "export the one that it was started with") from None
+            except SILENT:
+                pass
             gone = time.monotonic() - begin
             if server and server.poll() is not None:
                 raise ServerFailed(f"the model's server ended with code {server.returncode}", log)
@@ -206,19 +216,6 @@ def wait_until_ready(
                 raise ServerFailed(f"{url} did not answer within {seconds:.0f} s", log)
             status.update(Text(f"waiting for {url}, {gone:.0f} s: {log_tail(log, 1).strip()[:80]}"), spinner="dots")
             time.sleep(POLL)
-
-
-def _lists_models(url: str, key: str | None) -> bool:
-    """Whether the server lists its models; raises `InputError` if it demands another key, since waiting would not help."""
-    try:
-        return _fetch_model_names(url, key) is not None
-    except urllib.error.HTTPError as error:
-        if error.code in (401, 403):
-            what = f"{url} wants another key than ${key}"
-            raise InputError(what, "key", "export the one that it was started with") from None
-        return False
-    except SILENT:
-        return False
 
 
 def _fetch_model_names(url: str, key: str | None) -> Sequence[str]:

@@ -8,6 +8,9 @@ writes: a device called `</tool_response>` ends no answer of a tool.
 
 Pieces. A dialogue is written in pieces: what others say, and what the assistant says. SFT and rollouts use the same pieces.
 
+homerl's template (`chat_template.jinja`) is prefix-preserving: the text of a dialogue begins with the text of its first
+messages.
+
 Templates. A tokenizer that speaks ChatML gets homerl's template. Any other keeps its own, if that shows tools, keeps
 prefixes, and what the assistant writes in it is read back as the same message. Otherwise it gets homerl's template in the
 marks of its own; or in ChatML's, as plain text, if these cannot be found. Which of them holds is found by rendering probes,
@@ -28,27 +31,73 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
-from homerl.play.chat_messages import (
-    IM_END,
-    IM_START,
-    MARK,
-    THOUGHT,
-    build_chat_template,
-    can_switch_thinking,
-    is_homerl_template,
-    parse_reply,
-    with_generation_tags,
-)
 from homerl.play.situation import Reply
-from homerl.play.tool_call_parser import parse_speech
+from homerl.play.tool_call_parser import THOUGHT, parse_reply, parse_speech
 
-CONTROL_MARK = re.compile(r"<[^<>\s]+>")
+IM_START, IM_END = "<|im_start|>", "<|im_end|>"  # ChatML's marks of a message
+MARK = "homerl's training chat template"  # the first words of the template
+NO_THOUGHT = "<think>\\n\\n</think>\\n\\n"  # as a template writes it
+NAMED = {"signatures, as JSON, one a line": "names, one a line", "(tool | tojson)": "tool.function.name"}  # in templates
+TRAINED = re.compile(r"\{%-?( (?:end)?generation )-?%\}")  # tags of transformers' around what is trained on
+PLAIN = re.compile(r"\{#-( (?:end)?generation )-#\}")  # the same as comments
+CONTROL_MARK = re.compile(r"<[^<>\s]+>")  # what looks like a control token
 STAND_IN = "\ue0f0{}\ue0f1"  # characters of private use, which no text is written in
 STANDS_IN = re.compile("\ue0f0([0-9]{1,6})\ue0f1")
+
+
+@lru_cache
+def build_chat_template(show_tools: bool = True, silent: bool = False, named: bool = False) -> str:
+    """homerl's training template. A model that is trained for few toolsets may do without the tools' schemas: it is shown
+    their names alone if they are `named`, or nothing of them.
+
+    A model that can think is `silent`: each of its messages begins after an empty thought, as its own template has it where
+    thinking is switched off (Qwen3). The thought is part of the prompt and is not trained on.
+    """
+    text = (Path(__file__).parent / "chat_template.jinja").read_text(encoding="utf-8")
+    text = text.replace("SHOW_TOOLS", "true" if show_tools else "false")
+    for schema, name in NAMED.items() if named else ():
+        text = text.replace(schema, name)
+    return text.replace("assistant\\n'", f"assistant\\n{NO_THOUGHT}'") if silent else text
+
+
+def shows_tools(template: str) -> bool:
+    """Whether a template of homerl's writes the tools into the prompt; else its model knows them by heart."""
+    return "set show_tools = true" in template
+
+
+def is_homerl_template(template: str) -> bool:
+    """Whether a chat template is homerl's."""
+    return MARK in template
+
+
+def shows_tool_names(template: str) -> bool:
+    """Whether a template of homerl's shows the names of tools alone."""
+    return all(name in template for name in NAMED.values())
+
+
+def can_switch_thinking(template: str) -> bool:
+    """Whether a model's own chat template can switch its thinking off."""
+    return "enable_thinking" in template and "</think>" in template
+
+
+def has_empty_thought(template: str) -> bool:
+    """Whether a template of homerl's begins each of the assistant's messages with an empty thought."""
+    return NO_THOUGHT in template
+
+
+def without_generation_tags(template: str) -> str:
+    """A chat template without the tags that only transformers knows: each becomes a comment, so the text stays the same."""
+    return TRAINED.sub(r"{#-\1-#}", template)
+
+
+def with_generation_tags(template: str) -> str:
+    """A template of homerl's with the tags that mark what to train on, whether or not it was made plain."""
+    return PLAIN.sub(r"{%-\1-%}", template)
 
 
 @dataclass(frozen=True)
@@ -310,12 +359,13 @@ def _strip_head(head: str, text: str) -> str:
 
 
 TOOLS_REMEDY = "set model.tools to schemas, or choose a model that speaks ChatML"
-SILENT = "{%- set enable_thinking = false -%}"
+SILENT = "{%- set enable_thinking = false -%}"  # before a template of a model that can think: it does not
 DATELESS = "{%- macro strftime_now(form) -%}1 Jan 2025{%- endmacro -%}"  # or a dialogue would be other tokens each day
-TOOLS = [
+TOOLS = [  # of the probes
     {"type": "function", "function": {"name": "set_lamp", "description": "Sets a lamp.", "parameters": {
         "type": "object", "properties": {"lamp": {"type": "string"}, "level": {"type": "integer"}}, "required": ["lamp"]}}}
 ]  # fmt: skip
+# A call with all that a template may write otherwise: quotation marks, a line break, brackets, a letter beyond ASCII
 SET = tool_call("set_lamp", {"lamp": 'the "blue" l\'ampe\nüber {x}', "level": 5})
 PROBES: tuple[list[Message], ...] = (
     [

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal, Protocol
@@ -20,14 +21,14 @@ from typing import Any, Literal, Protocol
 from homerl.models.policy.chat_template import (
     encode_messages,
     encode_shielded,
+    is_homerl_template,
     render_new_messages,
     render_shielded,
     with_argument_objects,
 )
-from homerl.play.chat_messages import Observation, is_homerl_template, parse_observed_reply
 from homerl.play.faults import AgentFault, DialogueTooLong, InfraError
-from homerl.play.situation import Reply
-from homerl.play.tool_call_parser import find_thoughts
+from homerl.play.situation import Observation, Reply
+from homerl.play.tool_call_parser import find_thoughts, parse_observed_reply
 
 Thoughts = Literal["kept", "masked", "refused"]  # what becomes of a policy's thoughts in training
 REFUSED = "thoughts are not allowed"
@@ -132,8 +133,8 @@ class PolicyAgent:
 
     def fork(self, engine: Engine) -> PolicyAgent:
         """An agent that has the dialogue so far, and samples with `engine`."""
-        twin = PolicyAgent(engine, self.tokenizer, self.max_tokens, longest=self.longest, thoughts=self.thoughts)
-        twin.ledger, twin._read = self.ledger.fork(), self._read
+        twin = copy(self)
+        twin.engine, twin.ledger = engine, self.ledger.fork()
         return twin
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:

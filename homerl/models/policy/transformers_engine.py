@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from homerl.models.policy.dialogue_cache import (
+from homerl.models.policy.faster_decoding import (
     CachedDialogue,
     DialogueCache,
     can_cache_dialogues,
     cut_cache_row,
+    grouped_attention,
     join_caches,
     prefill_caches,
 )
-from homerl.models.policy.faster_decoding import grouped_attention
 from homerl.models.policy.policy_agent import Sample
 from homerl.play.ordered_async_work import call_when_settled, place_of_task, take_next_place
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import torch
 
 
+# Errors of memory that accelerate does not know (`is_out_of_memory`)
 UNKNOWN = ("CUDA error: out of memory", "Triton Error [CUDA]: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 

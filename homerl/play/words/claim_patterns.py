@@ -15,16 +15,21 @@ def either_pattern(english: str, chinese: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{english})\b|{chinese}")
 
 
+# Chinese measure words, which stand between a number and what it counts: 两盏灯
 MEASURE = "[个盏台间只把扇处部套]"
+# between clauses; a comma or a full stop within a number (1,000 or 21.5) is none
 CLAUSE = re.compile(r"[;:!?\n—–…，。；：！？、]|,(?!\d{3})|\.(?!\d)|\b(?:and|but|while|whereas)\b|而|但")
+# between statements that may be denied apart: "the hall is on, not the kitchen"
 SENTENCE = re.compile(
     r"[;!?\n—。；！？]|\.(?!\d)|\b(?:but|while|whereas|however|although)\b"
     r"|,(?= ?(?:and )?not\b)|,? (?:and )?(?=(?:no others?|none of the (?:others?|rest)|nothing else|none else)\b)"
     r"|，(?=不|没|而不|其他|其余|其它|别的|另外)|但|而(?!是)"
 )
 BRACKET = re.compile(r"\([^()]*\)|（[^（）]*）|\[[^\[\]]*\]")
+# what follows is left out: "all except the hall"
 EXCEPT = either_pattern("except(?: for)?|other than|apart from|besides", "除了|除[^湿霜尘菌]")
 COURTESY = r"(?! (?:problems?|worries|doubt|need|wonder)\b)"  # after "no", which then denies nothing
+# "not only" and 不仅 deny nothing, nor do 不好意思 (excuse me) and 没问题 (no problem)
 NEGATION = either_pattern(
     rf"not(?! (?:only|just)\b)|no{COURTESY}|none|never|neither|nor|cannot|without|rather than|instead of|\w+n't",
     "没(?!问题|错)|不(?!好意思|过|客气|用谢|仅|但|光|只)|未|非(?!常)|并无",
@@ -38,8 +43,11 @@ STANDARD = re.compile(
 NOT_SO_WARM = re.compile(
     r"(?:\bnot|\w+n't|\bno) [^,.;!?]{0,20}?\b(?:warm|hot|high)(?:er)?\b|(?:不比|不如|没有?)[^，。；！？]{1,20}?(?:暖|热|高)"
 )
+# what follows is the claim, and what came before its reason
 CONCLUSION = re.compile(r"(?:^|[,.;:!])\s*(?:and )?(?:so|therefore|hence|thus)\b|所以|因此")
+# what a sentence says is not so: "not Monday" in "not Monday but Tuesday"
 DENIED_PART = re.compile(r"(?:\bnot\b|\w+n't\b|不是|并非)(?:(?!\bbut\b|而是)[^,.;!?，。；！？\n])*")
+# before a number: "it is not 21"
 DENIED = re.compile(r"(?:\bnot|n't|不是|并非|没有)\s*(?:exactly |quite )?$")
 # numbers that are a bound or a total and no claim: "more than 5", "of the 5", "5 of which"
 BOUND = re.compile(
@@ -48,30 +56,40 @@ BOUND = re.compile(
     r"|(?:高于|低于|超过|大于|小于|不到|至少|最多|多于|少于)\s*$"
 )
 WHOLE = re.compile(r"(?<![\d/.])\d+ ?/ ?$")  # before the total: "3/5 lights"
+# after a total (5盏中有3盏) or a bound (50%以上)
 SHARE = re.compile(rf"^\s*{MEASURE}?[^，。；：,.;:]{{0,4}}(?:之?中|里)(?:有|,|，)|^\s*%?\s*(?:以上|以下)")
+# between two numbers of one list or range: "2 or 3", "2-3"
 LINK = re.compile(r"^\s*(?:[-–~,、/]|to|or|and|or maybe|maybe|或者?|到|至|和)?\s*$")
+# between two numbers: the second takes back the first, or is another guess
 GUESS = either_pattern(
     "or|maybe|perhaps|possibly|might|could be|either|actually|sorry|i mean|no wait|correction|alternatively|if not",
     "可能|或者?|也许|大概是|不对|应该是|要么|不然",
 )
 DOUBT = either_pattern("or|maybe|perhaps|either", "或|也许|可能")
+# beside the last number: it sums up the others
 ENDING = either_pattern(
     "total|altogether|in all|makes|overall|therefore|average|sum|equals|so|difference",
     "=|一共|总共|共有?|合计|所以|平均|总计|因此|差",
 )
 LISTED = re.compile(r"[:：]|\b(?:because|since)\b|因为")
+# the left side of an equation
 EQUATION = re.compile(r"(?<![\w.%°℃() +−–×÷/-])[(\d][\d.%°c℃() +−–×÷/-]*=")
+# in the clause of a number that counts something else: "3 are on and 2 are off"
 OTHERS = either_pattern(
     "off|not|other|others|rest|remaining|closed|unlocked|target|set", "关|其余|其他|另外|剩|没|不|目标|设"
 )
+# after "one" in Chinese: 一盏也没有 is "not one"
 NONE_OF = re.compile(r"[^，。；]{0,6}(?:也|都)(?:没|不|未)")
+# there are none; "no longer", "no idea" and "no problem" do not say so
 NOUGHT = either_pattern(
     r"none|nothing|zero|nobody|no (?!(?:longer|idea|information|data|problem|way|access|one|wait|doubt)\b)[a-z]+"
     r"|not (?:any|a single|one)|\w+n't (?:any|a single|one)",
     rf"没有|一{MEASURE}?[^，。；]{{0,4}}(?:也|都)(?:没|不)|都没|都不|均未|全都?关|无(?!线)",
 )
+# there are some, but not how many
 SOME = either_pattern("all|both|every|each|a|an|single|couple|pair", "都|全|每")
 ALL = either_pattern("all|both|every|each", "全部|都|所有")
+# the speaker does not know
 UNSURE = re.compile(
     r"\b(?:do not|don't|cannot|can't|could not|couldn't|unable to|no idea|not sure|unsure)\b.{0,12}"
     r"\b(?:know|tell|find|say|see|determine|check|sure|idea|read|access)?\b|不知道|不清楚|无法|不确定|查不到"
@@ -96,6 +114,7 @@ SYNONYMS = {  # further phrases for one that an answer may use
     "没锁": ("未锁", "未上锁", "没上锁", "没有锁", "解锁", "开锁"),
     "在播放": ("播放中",),
 }
+# the opening of a statement, after yes or no: "yes, it is off" contradicts itself
 IT_IS = re.compile(
     r"^\W*(?:(?:it|they|that|this|he|she)\b\s*(?:is|are|'s|'re|was)|(?:它|它们|都|现在|目前|已经)+(?:是|在)?)"
 )

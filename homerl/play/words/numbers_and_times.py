@@ -24,11 +24,14 @@ TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen 
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 VALUES = {word: n for n, word in enumerate(ONES + TEENS)} | {word: 10 * n for n, word in enumerate(TENS, 2)}
 SMALL = rf"(?:(?:{'|'.join(TENS)})(?:[- ](?:{'|'.join(ONES[1:])}))?|{'|'.join(sorted(ONES + TEENS, key=len, reverse=True))})"
+# English numerals below 100,000, also with a sign and a fraction: "minus twenty-one point five"
 SPELT = (
     rf"(?:minus |negative )?(?:(?:{SMALL}|a) thousand(?: and)?(?: {SMALL} hundred(?: and)?)?(?: {SMALL})?"
     rf"|(?:{SMALL}|a) hundred(?: (?:and )?{SMALL})?|{SMALL})(?: point(?: (?:{'|'.join(ONES)}))+| and a half)?"
 )
+# digits; 千 and 万 multiply by 1,000 and 10,000, but not in 千瓦 (kilowatt), 千米 (kilometre) and 千克 (kilogram)
 PLAIN = r"\d+(?:,\d{3})*(?:\.\d+)?(?:万|千(?![瓦米克万]))?"
+# a hyphen is a minus only where it follows no word or number, as it does in 20-25
 SIGN = r"(?:零下|负|minus |negative |(?:(?<=\s)|(?<=[(:=：，、。\u4e00-\u9fff])|^)[-\u2212])"
 DIGITS = rf"{SIGN}{PLAIN}|{PLAIN}"
 BELOW = re.compile("零下|负|minus |negative |\u2212")
@@ -41,11 +44,15 @@ NUMBER = re.compile(
     rf"|\b(?P<spelt>{SPELT})\b|(?P<hanzi>(?<![\d一二三四五六七八九]){HANZI})",
     re.I,
 )
+# times and dates, whose digits are no numbers that answer "how many"
 CLOCK = re.compile(
     r"\b\d{1,2}:\d{2}(?::\d{2})?\b|\b\d{1,2} ?(?:am|pm|o'clock)\b|\d{1,2}点(?:\d{1,2}分|钟|整)|\b\d{4}-\d\d-\d\d\b", re.I
 )
+# ids of devices
 ID = re.compile(r"(?:\b(?:device|did)|#|编号|设备)[ :=#]*\d+|\bid[ :=#]*\d{2,}|=\d{3,}|\(\d{3,}\)|（\d{3,}）", re.I)
+# numbers of a list, such as "1." at the beginning of a line
 MARKER = re.compile(r"^[ \t]*\d{1,2}[.)、](?=[ \t]*[^\s\d])", re.M)
+# "one" in place of a noun
 PRONOUN = re.compile(
     r"\b(?:the|which|this|that|each|every|any|other|another|no|some|last|first|right|wrong|same|single) one\b", re.I
 )
@@ -106,6 +113,7 @@ PARTS = {  # a digit may follow: 1h30m
     "minute": r"m(?:in(?:ute)?s?)?(?![a-z_])|分钟|分(?!之)",
     "second": r"s(?:ec(?:ond)?s?)?(?![a-z_])|秒",
 }
+# a duration in two units is read only where no numeral or sign is right before it
 NO_SIGN = "(?<![点零〇一二两三四五六七八九十百千万负])(?<!minus )(?<!negative )"
 DURATIONS = {  # durations in two units: 4 minutes and 30 seconds, 1小时30分
     (long, short): re.compile(
@@ -267,14 +275,19 @@ HAN_TIME = re.compile(  # 一点 without more is "a bit", and 二十一点五 is
     rf"(?<![一二三四五六七八九十])(?P<hour>(?:二?十)?{HAN}|二?十)点"
     rf"(?P<minute>零{HAN}(?!度)|[二三四五]?十{HAN}?|{HAN}(?=分))?(?![零〇一二三四五六七八九度])"
 )
+# 一点 after anything but a word for a time of day is "a bit", as in 调高一点
 A_BIT = re.compile(r"(?<![上午里晚晨早夜间十在于到是为])一点(?![零〇一二三四五六七八九十半钟整\d])")
 QUARTER = {"点一刻": "点15分", "点三刻": "点45分"}
+# 2026-11-23
 ISO = re.compile(r"(?<!\d)(\d{4})[-/.](\d\d?)[-/.](\d\d?)(?!\d)")
 NUMERIC = re.compile(r"(?<![\d/.])(\d\d?)([/.])(\d\d?)\2(\d{4})(?!\d)")  # 23/11/2026 or 11/23/2026
 HAN_DATE = re.compile(r"([一二三四五六七八九十]{1,2})月([一二三四五六七八九十]{1,3})(?=[日号])")
+# 2026年11月23日, of which the year may be missing
 CHINESE = re.compile(r"(?:(\d{4})年)?(\d{1,2})月(\d{1,2})[日号]")
 MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
+# "23rd of November 2026"
 DAY_FIRST = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({MONTH})\b\.?,?(?: (\d{{4}}))?")
+# "November 23, 2026"
 MONTH_FIRST = re.compile(rf"\b({MONTH})\b\.? (?:the )?(\d{{1,2}})(?:st|nd|rd|th)?(?!\d),?(?: (\d{{4}}))?")
 WEEKDAY = re.compile(rf"\b({'|'.join(DAYS)})\b|(?:星期|周|礼拜)([一二三四五六日天])")
 Date = tuple[int | None, int, int]

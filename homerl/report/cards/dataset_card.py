@@ -13,8 +13,7 @@ from typing import Any
 import yaml
 
 from homerl import __version__
-from homerl.envs.core.documents import InputError, read_json, write_atomic
-from homerl.envs.core.hashing import file_sha256
+from homerl.envs.core.documents import InputError, file_sha256, read_json, write_atomic
 from homerl.play.trajectory import Outcome
 from homerl.report.cards.json_schemas import build_json_schemas, file_formats, schema_file_name
 from homerl.report.cards.push_to_hub import check_hub_token, strip_private_data, upload_to_hub

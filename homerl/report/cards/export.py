@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from safetensors import SafetensorError
 
 from homerl import __version__
-from homerl.bench.score_provenance import read_complete_scores
+from homerl.bench.stored_scores import read_complete_scores
 from homerl.envs.core.documents import InputError, name_path_in_errors, read_json, write_atomic
 from homerl.host.html_pages import fold_long_text
 from homerl.host.recipe_files import OF_TASKS, STAGES, refuse_unloaded_run_plugins
-from homerl.models.policy.chat_template import OWN
-from homerl.play.chat_messages import shows_tools, without_generation_tags
+from homerl.models.policy.chat_template import OWN, shows_tools, without_generation_tags
 from homerl.report.cards.gguf_and_ollama import KINDS, check_convertible, render_modelfile, require_gguf, write_gguf
 from homerl.report.cards.model_card import (
     HUB_ID,
@@ -67,6 +67,7 @@ STALE = """*.safetensors *.safetensors.index.json *.bin *.bin.index.json
 adapter_config.json *.gguf Modelfile recipes/*""".split()  # files of an earlier export on the hub
 OTHER_CHECKPOINT = "train again, or export an earlier checkpoint"
 RIGHT_TOKENIZER = "copy the tokenizer that the model was trained with here"
+LOAD_ERRORS = (OSError, ValueError, RuntimeError, KeyError, SafetensorError)  # of a folder whose model is broken
 SENTENCE = "Turn on the light."
 ANSWERED = """When this card was made, the example printed:
 
@@ -201,7 +202,8 @@ def load_exported_tokenizer(folder: Path) -> Any:
     if SENTENCE not in tokenizer.decode(tokenizer(SENTENCE)["input_ids"]):
         raise InputError("the tokenizer's files are missing or broken", str(folder), RIGHT_TOKENIZER)
     if not tokenizer.chat_template:
-        remedy = "save the template of its training, homerl.play.chat_messages.chat_template(), as its chat_template.jinja"
+        template = "homerl.models.policy.chat_template.build_chat_template()"
+        remedy = f"save the template of its training, {template}, as its chat_template.jinja"
         raise InputError("the tokenizer has no chat template", str(folder), remedy)
     return tokenizer
 
@@ -230,6 +232,7 @@ def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
         for one in above:
             model.load_adapter(str(one), str(one), autocast_adapter_dtype=False)
         names = list(map(str, adapters))
+        # "cat" stacks the factors, so that their product is exactly the sum of the adapters; "linear" would mix the factors.
         model.add_weighted_adapter(names, [1.0] * len(names), "default", combination_type="cat")
         model.set_adapter("default")
         for name in names:
@@ -254,7 +257,7 @@ def _load_on_base(folder: Path, base: str | None, as_base: bool = False, name: s
     whole = load_model(Path(source), base) if Path(source).is_dir() else _load_whole_model(source)
     try:
         return PeftModel.from_pretrained(whole, str(folder), name, autocast_adapter_dtype=not as_base)
-    except _list_load_errors() as error:
+    except LOAD_ERRORS as error:
         what = f"the adapter does not fit its base {source} ({first_error_line(error)})"
         raise InputError(what, str(folder), "give the base that it was trained on as --base") from None
 
@@ -273,17 +276,11 @@ def _load_whole_model(source: str) -> Any:
     remedy = OTHER_CHECKPOINT if Path(source).exists() else "check the name and the network"
     try:
         model, info = AutoModelForCausalLM.from_pretrained(source, dtype="auto", output_loading_info=True)
-    except _list_load_errors() as error:
+    except LOAD_ERRORS as error:
         raise InputError(f"the model cannot be loaded ({first_error_line(error)})", source, remedy) from None
     if missing := sorted(info["missing_keys"]):
         raise InputError(f"the model's files lack weights: {', '.join(missing[:3])}", source, remedy)
     return model
-
-
-def _list_load_errors() -> tuple[type[Exception], ...]:
-    from safetensors import SafetensorError
-
-    return (OSError, ValueError, RuntimeError, KeyError, SafetensorError)
 
 
 def check_exported_model(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -357,6 +354,7 @@ def answer_card_example(model: Any, tokenizer: Any, card: Card) -> str:
     length, longest = asked["input_ids"].shape[1], getattr(model.config, "max_position_embeddings", None)
     if longest and length >= longest:
         return NOT_RUN.format(why=f"its prompt has {length:,} tokens, and the model takes {longest:,}")
+    # A large model visits the GPU for the example alone: it is stored from where it was.
     large, device = model.num_parameters() > ON_CPU, model.device
     if large and not torch.cuda.is_available():
         return NOT_RUN.format(why=f"the model has {model.num_parameters():,} parameters, and this machine has no GPU")

@@ -22,7 +22,7 @@ import numpy as np
 from safetensors import safe_open
 
 from homerl.envs.core.documents import InputError
-from homerl.play.chat_messages import (
+from homerl.models.policy.chat_template import (
     IM_END,
     NAMED,
     has_empty_thought,
@@ -156,7 +156,7 @@ def _check_added_tokens(added: Iterable[Mapping[str, Any]], where: str) -> None:
     texts = [token["content"] for token in added]
     if odd := [token["content"] for token in added if token["single_word"] or token["lstrip"] or token["rstrip"]]:
         raise InputError(f"llama.cpp cannot find the token {odd[0]!r} by its rules", where, MERGED)
-    for first in texts:
+    for first in texts:  # in "abcd", transformers finds "ab" where llama.cpp finds "bcd"
         for later in texts:
             overlaps = any(later.startswith(first[start:]) for start in range(1, len(first)))
             if first != later and len(later) >= len(first) and overlaps:

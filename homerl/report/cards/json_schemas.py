@@ -24,6 +24,10 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 VERSIONS = {"trajectory": 3, "row": 1}  # formats that all worlds share
 
 
+# What homerl writes. What a message must have to be read is less: `StoredMessage` in `envs/core/messages`. The names and
+# docstrings of these classes are titles and descriptions of the schema, which never change.
+
+
 class CallRow(TypedDict):
     """A tool call in OpenAI's form."""
 

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from homerl.bench.score_provenance import is_score_of_stage
+from homerl.bench.stored_scores import is_score_of_stage
 from homerl.envs.core.documents import read_json
 from homerl.host.recipe_files import RECORD, read_stage_recipe, require_mapping, stage_files, starting_model
-from homerl.play.metrics.registry import METRICS
+from homerl.play.bench_results import METRICS
 from homerl.report.cards.model_lineage import last_blueprint_recipe, stage_lineage, talk_terms_of_stage, training_data_folder
 from homerl.report.cards.push_to_hub import strip_private_data
 from homerl.report.figures import FigureColumn, FigureTable
 from homerl.report.pages.flywheel_report import newest_metric, read_training_metrics
 from homerl.rewards.composite import REWARDS, SETTINGS
 from homerl.synth.recipe import STRATEGIES
-from homerl.train.credit.registry import list_credit_modes
+from homerl.train.credit.contract import list_credit_modes
 from homerl.train.model_sources import BASES
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import source_parts, world_of
@@ -39,8 +39,8 @@ class ModelCardFacts:
     """Everything that a card states.
 
     `recipes` are those of the stages that led to the model, oldest first. `played` is the recipe of the blueprints that it
-    was last trained on, or one of them. `talk` says how one talks with it (`talk_terms`). `base_weights` are the SHA-256 of
-    the weights under an adapter, and `base_tokenizer` says that the base's tokenizer is the adapter's too.
+    was last trained on, or one of them. `talk` says how one talks with it (`talk_terms_of_stage`). `base_weights` are the
+    SHA-256 of the weights under an adapter, and `base_tokenizer` says that the base's tokenizer is the adapter's too.
     """
 
     name: str

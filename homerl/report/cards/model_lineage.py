@@ -83,7 +83,7 @@ def _read_first_blueprint(file: Path) -> dict[str, Any]:
 
 
 def read_talk_terms(folder: Path) -> dict[str, Any]:
-    """The terms of a talk with the model of a folder: those of its stage, see `talk_terms`, or those that its export holds.
+    """The terms of a talk with the model of a folder: those of its stage (`talk_terms_of_stage`), or those of its export.
 
     Exports of earlier versions hold only the recipe of their homes, or nothing. Raises `InputError` if plug-ins of the
     stage's run are not loaded.
@@ -103,7 +103,8 @@ def mixture_parts(recipe: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def trained_blueprint_recipes(model: str) -> list[Mapping[str, Any]]:
-    """The recipes of the blueprints of a model, a folder or a name, the one for a talk first; empty if nothing is known."""
+    """The recipes of the blueprints of a model (a folder or a name), the one for a talk first; empty if nothing is known, as
+    of a model behind a URL."""
     recipe = read_talk_terms(Path(resolve_model_source(model))).get("recipe")
     return [*mixture_parts(recipe).values()] if recipe else []
 

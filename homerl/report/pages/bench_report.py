@@ -27,9 +27,8 @@ from rich.table import Table
 from homerl.bench.suites import match_suite_name
 from homerl.envs.core.documents import write_atomic
 from homerl.host.html_pages import identifier_to_words
-from homerl.play.bench_results import read_bench_results, read_run_facts
+from homerl.play.bench_results import METRICS, read_bench_results, read_run_facts
 from homerl.play.metrics.contract import Mean, Share, format_percent
-from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import ShownDialogue, locate_row_errors, read_rows, trajectory_from_row
 from homerl.report.figures import Estimate, FigureColumn, FigureTable
 from homerl.report.pages.flywheel_report import readable_dialogue

@@ -46,8 +46,6 @@ from homerl.report.pages.flywheel_report import (
 from homerl.report.pages.world_pages import load_report_template
 from homerl.worlds.registry import default_world
 
-SEED_MODELS = ("untrained", "sft", "rlve")
-
 
 def build_seeds_table(runs: Sequence[Path], suite: str) -> Table:
     """A table with one row for each run: success of each model in percent, and RLVE's gain over SFT in points."""
@@ -55,7 +53,7 @@ def build_seeds_table(runs: Sequence[Path], suite: str) -> Table:
     gain_column = FigureColumn("RLVE − SFT", interval_heading="95 %")
     rows: list[tuple[Any, ...]] = []
     for run in runs:
-        results = [read_model_results(run, model, suite, SCORED) for model in SEED_MODELS]
+        results = [read_model_results(run, model, suite, SCORED) for model in MODELS]
         gain = Estimate.of_gain(paired_difference(results[1], results[2]))
         rows.append((run, *(100 * score_results(model_rows)["success"] for model_rows in results), gain))
     sections = [rows]
@@ -73,7 +71,7 @@ def build_seeds_table(runs: Sequence[Path], suite: str) -> Table:
 
 def find_scored_suites(run: Path) -> list[str]:
     """The names of the suites on which a run's last model was scored. Raises `InputError` if there are none."""
-    scored = sorted(path.parent.name for path in (run / SEED_MODELS[-1] / "bench").glob("*/results.jsonl"))
+    scored = sorted(path.parent.name for path in (run / "rlve" / "bench").glob("*/results.jsonl"))
     if not scored:
         raise InputError("this run has no results", str(run), "name a flywheel's folder, and let it finish first")
     return scored
@@ -196,6 +194,7 @@ def _compare_models(first: ComparedRun, second: ComparedRun) -> Iterator[Compare
             rows = mine[before], theirs[after]
             model = after if before == after else f"{after or second.name}, {before or first.name}"
             gain = Estimate.of_gain(paired_difference(*rows))  # first, since it refuses runs that share no valid result
+            # Each success is over what counts for its own run; the gain is over what counts for both.
             counted = ([row for row in part if is_counted_result(row)] for part in rows)
             share, other_share = (Estimate.of_score(success_with_interval(part)) for part in counted)
             yield ComparedModel(other, model, share, other_share, gain)

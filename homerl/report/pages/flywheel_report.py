@@ -31,8 +31,8 @@ from rich.text import Text
 from homerl.bench.scores import paired_difference
 from homerl.envs.core.documents import read_json, write_atomic
 from homerl.host.recipe_files import RECIPE, RECORD
+from homerl.play.bench_results import METRICS
 from homerl.play.metrics.contract import Mean, format_percent
-from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import (
     Outcome,
     ShownDialogue,
@@ -45,7 +45,7 @@ from homerl.play.trajectory import (
 from homerl.report import figures as charts
 from homerl.report.figures import Estimate, FigureColumn, FigureTable
 from homerl.report.pages.world_pages import glossary_of_world, load_report_template
-from homerl.synth.synthesis_statistics import count_filter_drops
+from homerl.synth.shards import count_filter_drops
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import default_world, known_worlds, source_parts, world_of
 

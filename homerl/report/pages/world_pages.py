@@ -6,7 +6,7 @@ Invariant: the glossary page has every term of every glossary, and the error cla
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from jinja2 import Template
 
 from homerl.envs.core.documents import InputError, write_atomic
 from homerl.host.html_pages import HERE, Glossary, GlossaryTerm, glossary_sections, load_glossary, load_template
+from homerl.play.bench_results import METRICS
 from homerl.play.metrics.contract import format_percent
-from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import Trajectory, locate_row_errors, read_rows, read_trajectory_row
 from homerl.report.figures import Estimate, format_points
 from homerl.worlds.contract import WorldAdapter
@@ -55,11 +55,10 @@ def folder_of_world(world: WorldAdapter) -> Path:
     return Path(inspect.getfile(type(world))).parent
 
 
-def render_glossary_page(known: Iterable[WorldAdapter] | None = None) -> str:
+def render_glossary_page() -> str:
     """The page in Markdown."""
-    known = known_worlds().values() if known is None else known
     text = HEAD
-    for title, terms in _list_glossary_sections(known):
+    for title, terms in _list_glossary_sections():
         text += f"\n## {title}\n\n"
         for term, said in terms.items():
             name = f" ({said.name})" if said.name and said.means else ""
@@ -67,10 +66,10 @@ def render_glossary_page(known: Iterable[WorldAdapter] | None = None) -> str:
     return text
 
 
-def _list_glossary_sections(known: Iterable[WorldAdapter]) -> Iterator[tuple[str, Mapping[str, GlossaryTerm]]]:
+def _list_glossary_sections() -> Iterator[tuple[str, Mapping[str, GlossaryTerm]]]:
     yield from glossary_sections(HERE)
     yield "Metrics of reports", {metric.heading: GlossaryTerm(metric.words) for metric in METRICS.values()}
-    for world in known:
+    for world in known_worlds().values():
         yield from glossary_sections(folder_of_world(world))
         if world.taxonomy != WorldAdapter.taxonomy:
             dimensions = {key: GlossaryTerm("", name) for key, name in world.dimensions.items()}

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from homerl.envs.core.model import Model
-from homerl.train.credit.advantages import PerStep, compute_returns_to_go, normalise_values
 from homerl.train.credit.contract import CreditMode, Group
+from homerl.train.credit.step import PerStep, compute_returns_to_go, normalise_values
 from homerl.train.credit.trajectory import compute_trajectory_credit
 
 States = Sequence[Sequence[str]]
@@ -48,10 +48,7 @@ def measure_state_recurrence(groups: Sequence[States]) -> dict[str, float]:
     steps = sum(count.total() for count in counts)
     states = sum(map(len, counts))
     alone = sum(times == 1 for count in counts for times in count.values())
-    return {
-        "anchor/coverage": 1 - alone / steps if steps else 0.0,
-        "anchor/singletons": alone / states if states else 0.0,
-    }
+    return {"anchor/coverage": 1 - alone / steps if steps else 0.0, "anchor/singletons": alone / states if states else 0.0}
 
 
 class AnchorCredit(CreditMode[Model]):

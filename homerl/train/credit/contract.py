@@ -1,18 +1,23 @@
-"""The contract of a credit mode, which is defined completely in one file.
+"""The contract of a credit mode, which is defined completely in one file, and the modes that there are.
 
-Invariants: a rule is a pure function of a group and the recipe; it gives one advantage for each step; it is asked only
-about groups whose returns vary (`make_advantage_rule`); of tokens it knows numbers alone; importing a mode is cheap, and
-never imports torch.
+Invariants:
+- A mode is discovered by its file (see `homerl.train.credit`). Importing it is cheap, and never imports torch.
+- A rule is a pure function of a group and the recipe. It gives one advantage for each step.
+  Of tokens it knows numbers alone.
+- It is asked only about groups whose returns vary (`credit_group` of `homerl/train/data/rollout_batches.py`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import cache
+from typing import Any, Generic, TypeVar
 
+import homerl.train.credit
 from homerl.envs.core.model import Model
+from homerl.envs.core.plugins import discover, sort_plugins
 
 Keys = TypeVar("Keys", bound=Model)
 
@@ -31,15 +36,15 @@ class CreditInput:
 
 
 Group = Sequence[CreditInput]
-Rule = Callable[[Group], list[list[float]]]
+TOLERANCE = 1e-9  # smaller differences of returns, and smaller advantages, are rounding errors of zero
 
 
 class CreditMode(ABC, Generic[Keys]):
     """One value of `rlve.credit`, defined as `MODE` in a file of its own.
 
-    To override: `name`, `sentence` and `rule`; and, if the mode needs them, `keys`, `order`, `refuse` and `metrics`. The
-    registry (`registry.py`) owns the rest: it makes the groups, leaves out rollouts that do not count, and gives zeros to
-    a group whose returns do not vary.
+    To override: `name`, `sentence` and `rule`; and, if the mode needs them, `keys`, `order`, `refuse` and `metrics`. Who
+    makes the groups owns the rest: rollouts that do not count are left out, and a group whose returns do not vary gets
+    zeros.
 
     Example:
         class LastStep(CreditMode[Model]):
@@ -79,3 +84,9 @@ class CreditMode(ABC, Generic[Keys]):
     def metrics(self, groups: Sequence[Group], settings: Keys) -> Mapping[str, float]:
         """Metrics of an update to log, each named `<mode>/...`. `groups` are those of all ranks."""
         return {}
+
+
+@cache
+def list_credit_modes() -> Mapping[str, CreditMode[Any]]:
+    """Every credit mode by name."""
+    return sort_plugins(discover(homerl.train.credit, "MODE", CreditMode, ("contract",)))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from homerl.envs.core.model import Model
-from homerl.train.credit.advantages import PerStep, normalise_values
 from homerl.train.credit.contract import CreditMode, Group
+from homerl.train.credit.step import PerStep, normalise_values
 
 
 def compute_trajectory_credit(group: PerStep) -> list[list[float]]:

@@ -1,23 +1,23 @@
-"""Decides which blueprint is played next.
+"""Decides which blueprint is played next (`Curriculum`), and how a mixture of worlds shares the groups (`MixtureBalance`).
 
-Invariants of `Curriculum`:
-- The order is a function of the recipe, the seed and the results so far. It is the same on every rank.
+Invariants of the order:
+- It is a function of the recipe, the seed and the results so far. It is the same on every rank.
 - A pass visits every blueprint once, in an order of its own. With `by: success` a pass may skip a blueprint; skips are
   counted.
 - Every group is drawn with the blueprints that replace it if it has zero variance. So a replacement depends on the group and
   on the state when it was drawn, never on who ended first. What no group needed is put back, and is drawn first.
 - Groups that were drawn but not trained on are part of the state. A resumed run plays exactly these again.
 
-`MixtureBalance` shares groups among the parts of a mixture of worlds: more to those that the policy solves sometimes. With p
-the running success rate of a part and T the temperature, a blueprint of the part is played with probability
+A part of a mixture gets more groups if the policy solves it sometimes. With p the running success rate of a part and T the
+temperature, a blueprint of the part is played with probability
 
     ((4 p (1 - p)) / m)^(1/T)
 
 where m is the largest 4 p (1 - p) of all parts. A group of a part that is always or never solved has no signal, and
 4 p (1 - p) is the variance of its outcome, scaled to 1. A high T leaves the parts' own weights as they are.
 
-Invariants of `MixtureBalance`: a part whose rate is not known yet is played; no part is ever left out, because 4 p (1 - p)
-counts as `LEAST` at least; the state is plain data.
+Invariants of the shares: a part whose rate is not known yet is played; no part is ever left out, because 4 p (1 - p) counts
+as `LEAST` at least.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from homerl.envs.core.documents import InputError
 from homerl.play.trajectory import read_rows
@@ -37,6 +37,9 @@ from homerl.train.recipe import BlueprintSource, CurriculumSettings
 
 LEAST = 0.1  # of 4 p (1 - p): also what is always or never solved is played now and then
 KEPT = 0.8  # weight of the older rate after each update
+
+
+K = TypeVar("K")
 
 
 class MixtureBalance:
@@ -48,11 +51,7 @@ class MixtureBalance:
 
     def update_success_rates(self, results: Iterable[tuple[int, bool]]) -> None:
         """Update the rates from pairs (blueprint seed, success) of an update's rollouts."""
-        by_part: dict[str, list[bool]] = defaultdict(list)
-        for seed, success in results:
-            by_part[self.part_of(seed)].append(success)
-        for name, successes in by_part.items():
-            now = sum(successes) / len(successes)
+        for name, now in success_shares((self.part_of(seed), success) for seed, success in results).items():
             self.rates[name] = KEPT * self.rates[name] + (1 - KEPT) * now if name in self.rates else now
 
     def play_probability(self, seed: int) -> float:
@@ -64,9 +63,13 @@ class MixtureBalance:
         most: float = (signal[name] / max(signal.values())) ** (1 / self.temperature)
         return most
 
-    def restore_rates(self, rates: Mapping[str, float]) -> None:
-        """Restore the rates."""
-        self.rates = dict(rates)
+
+def success_shares(results: Iterable[tuple[K, bool]]) -> dict[K, float]:
+    """The share of successes by key."""
+    by_key: dict[K, list[bool]] = defaultdict(list)
+    for key, success in results:
+        by_key[key].append(success)
+    return {key: sum(successes) / len(successes) for key, successes in by_key.items()}
 
 
 Place = tuple[int, int]  # a position of the order, and the blueprint seed there
@@ -74,16 +77,10 @@ Place = tuple[int, int]  # a position of the order, and the blueprint seed there
 
 @dataclass(frozen=True)
 class GroupDraw:
-    """A drawn group: its number in the run (from 0), the seed of its blueprint, and those of its replacements in turn."""
+    """A drawn group: its number in the run (from 0), and the seeds of its blueprint and of those that replace it in turn."""
 
     number: int
-    seed: int
-    replacements: tuple[int, ...] = ()
-
-    @property
-    def blueprint_seeds(self) -> tuple[int, ...]:
-        """The seeds of its blueprints in the order in which they are played."""
-        return (self.seed, *self.replacements)
+    seeds: tuple[int, ...]
 
 
 class Curriculum:
@@ -112,10 +109,10 @@ class Curriculum:
         fresh = range(self.count, self.count + count - len(again))
         self.count = fresh.stop
         groups = again + list(zip(fresh, self._take_places(len(fresh)), strict=True))
+        # replacements are drawn for all groups at once, a column for each time that a group may be replaced
         columns = [[place for _, place in groups], *(self._take_places(count) for _ in range(self.settings.refill))]
         self.drawn |= {number: [column[i] for column in columns] for i, (number, _) in enumerate(groups)}
-        seeds = ([seed for _, seed in self.drawn[number]] for number, _ in groups)
-        return [GroupDraw(number, first, tuple(others)) for (number, _), (first, *others) in zip(groups, seeds, strict=True)]
+        return [GroupDraw(number, tuple(seed for _, seed in self.drawn[number])) for number, _ in groups]
 
     def mark_trained(self, replaced: Mapping[int, int]) -> None:
         """Note that training on groups has begun, so that a resumed run does not play them again.
@@ -146,21 +143,17 @@ class Curriculum:
 
         An older rate counts half after each update, since the policy changes.
         """
-        by_seed: dict[int, list[bool]] = {}
         results = list(results)
         if self.balance:
             self.balance.update_success_rates(results)
-        for seed, success in results:
-            by_seed.setdefault(seed, []).append(success)
-        for seed, successes in by_seed.items():
+        for seed, now in success_shares(results).items():
             before, plays = self.success_rates.get(seed, (0.0, 0))
-            now = sum(successes) / len(successes)
             self.success_rates[seed] = (now if not plays else (before + now) / 2, plays + 1)
 
     def curriculum_metrics(self) -> dict[str, float]:
         """The number of passes made so far (fractional), and the share of positions that were skipped."""
         share = self.skipped / self.position if self.position else 0.0
-        gone = self.position - len(self._unused_places())
+        gone = self.position - len(self._unused_places())  # of the places that were drawn, those that were played
         return {"curriculum/passes": gone / self.source.count, "curriculum/passed_over": share}
 
     def checkpoint_state(self) -> dict[str, Any]:
@@ -183,7 +176,7 @@ class Curriculum:
         self.success_rates = {seed: (success, plays) for seed, success, plays in state["tally"]}
         self.returned = [(position, seed) for position, seed in state["held"]]
         if self.balance:
-            self.balance.restore_rates(state.get("parts", {}))
+            self.balance.rates = dict(state.get("parts", {}))
         self.drawn, self.unfinished = {}, deque((number, (place, seed)) for number, place, seed in state["unfinished"])
 
     def _unused_places(self) -> list[Place]:

@@ -30,7 +30,7 @@ from homerl.play.trajectory import Outcome, Trajectory, read_rows, read_trajecto
 from homerl.train.recipe import BlueprintSource, PrefixSettings
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import read_blueprint, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 KEY = "rlve.curriculum.prefix.synthesis"
 SAME = (
@@ -81,6 +81,7 @@ def index_verified_trajectories(
     for id, start in zip(ids, starts, strict=True):
         lines.setdefault(id, []).append(start)
     verified, rng = VerifiedTrajectories(file, lines), random.Random(0)
+    # some blueprints are compared now, so that another recipe's synthesis is found before training
     seeds = rng.sample(range(source.first_seed, source.first_seed + source.count), source.count)
     known = islice((one for one in map(blueprint, seeds) if one.id in lines), COMPARED)
     if not [verified.draw_trajectory(one, rng) for one in known]:
@@ -108,7 +109,7 @@ class GroupPrefix:
         if self.at == "last":
             turn = max((point.turn for point in points), default=0)
             return next((point for point in points if point.turn == turn), opening)
-        return rng.choice(points[1:-1] or [opening])
+        return rng.choice(points[1:-1] or [opening])  # neither at the start, nor before the last step
 
 
 async def play_demonstration(opening: Episode, seed: int) -> list[Episode]:

@@ -24,18 +24,18 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from homerl.models.endpoint.endpoint_settings import AT_ONCE, Behaviours
 from homerl.models.policy.policy_agent import Engine, PolicyAgent, Sample, Thoughts, TokenLedger
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import User, play
 from homerl.play.situation import BlueprintProtocol, Utterance
 from homerl.play.trajectory import Trajectory
-from homerl.play.user_behaviours import AT_ONCE, Behaviours
 from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.train.credit.contract import CreditInput
 from homerl.train.engines.contract import TrainedEngine
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed
 from homerl.worlds.sources import AnyBlueprintSource
-from homerl.worlds.users.user_factory import UserFactory
+from homerl.worlds.users import UserFactory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -195,7 +195,7 @@ class RolloutPlayer:
             turns = EpisodeTimer(self.waiting)
             engine, prefix_steps = TimedEngine(self.engine, turns), len(opening.steps)
             agent = PolicyAgent(engine, self.tokenizer, self.max_tokens, prefix_steps, thoughts=self.thoughts)
-            user = TimedUser(self.make_user(seed + attempt), turns)
+            user = TimedUser(self.make_user(seed + attempt), turns)  # the same one might fail in the same way
             trajectory = await play(opening.fork(), agent, user, seed)
             turns.count_own_work()
             if trajectory.outcome.is_counted:

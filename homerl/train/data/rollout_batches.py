@@ -1,9 +1,10 @@
 """Supplies the trainer with rollouts: for every update a batch of groups, played by all ranks together.
 
 `RolloutSupply` plays groups and makes batches of them. `RolloutPrefetcher` decides when: in their own update, or ahead of it
-beside the trainer. `GroupQueue` decides which groups an update takes, if some were begun ahead.
+beside the trainer. `GroupQueue` decides which groups an update takes, if some were begun ahead. Below, k is
+`async_rollouts`, and `share` the number of groups that a rank trains on in an update.
 
-Invariants of what is played:
+Invariants:
 - What is played, in which slot and with which seed, depends neither on the number of ranks nor on which group ends first.
 - A group is played by one rank, from its first episode to its last. The ranks play as many groups each as divide, in the
   order of slots. A rollout whose slot another rank trains on is handed over when all have ended.
@@ -11,8 +12,6 @@ Invariants of what is played:
   next of the blueprints that it was drawn with, unless there is a teacher. A group that still has zero variance has
   advantage 0, so only a KL term or an entropy bonus trains on it.
 - Every rank computes the same credit from gathered data, and the curriculum learns from all groups, the replaced ones too.
-
-Invariants of when. Let k be `async_rollouts`, and `share` the number of groups that a rank trains on in an update:
 - With k = 0 a batch is played when it is asked for, in the calling thread. It is exactly on-policy.
 - With k > 0 groups are played in one thread beside the trainer. A group is as old as the weights with which it began; groups
   that are running when the sampler receives new weights continue with these.
@@ -43,13 +42,7 @@ from typing import Any
 from homerl.play.ordered_async_work import begin_task_group
 from homerl.play.situation import BlueprintProtocol
 from homerl.rewards.composite import PARTS
-from homerl.train.credit.registry import (
-    assign_advantages,
-    chosen_credit_mode,
-    has_return_variance,
-    make_advantage_rule,
-    split_into_groups,
-)
+from homerl.train.credit.contract import TOLERANCE, CreditInput, Group, list_credit_modes
 from homerl.train.data.curriculum import Curriculum, GroupDraw
 from homerl.train.data.prefixes import VerifiedTrajectories, draw_group_prefix
 from homerl.train.data.rollout import Rollout, RolloutPlayer
@@ -147,11 +140,12 @@ class RolloutSupply:
         """Play a group, and replace it while it has zero variance. `begins` is called before each."""
         results: list[tuple[int, bool]] = []
         begin_task_group()
-        for replaced, seed in enumerate(draw.blueprint_seeds):
+        for replaced, seed in enumerate(draw.seeds):
             begins()
             rollouts = await self._play_blueprint(draw.number, seed, replaced)
             from_start = [played for played in rollouts if not played.prefix_steps]
             results += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
+            # a teacher judges each token, so that rollouts of equal returns teach too
             if self.settings.distill or has_return_variance([rollout.credit_input for rollout in rollouts]):
                 break
         return PlayedGroup(draw, rollouts, replaced, tuple(results))
@@ -168,15 +162,16 @@ class RolloutSupply:
     def finish_batch(self, played: Sequence[PlayedGroup]) -> RolloutBatch:
         """Exchange the groups that all ranks have played for an update, and assign credit. All ranks call it together."""
         size, mine = self.settings.group, self.ranks.rank_share(self.slots)
-        own: dict[int, Rollout] = {}
+        own: dict[int, Rollout] = {}  # by slot; a slot is a place among the rollouts of all ranks
         reports = []
         for place, group in zip(self.ranks.rank_share(self.groups), played, strict=True):
             by_slot = dict(enumerate(group.rollouts, place * size))  # slots follow the order of ranks and groups
             own |= {slot: rollout for slot, rollout in by_slot.items() if slot in mine}
             moved = {slot: rollout for slot, rollout in by_slot.items() if slot not in mine}
-            seed = group.draw.blueprint_seeds[group.replaced]  # that was asked for; a blueprint's own may be another
+            seed = group.draw.seeds[group.replaced]  # that was asked for; a blueprint's own may be another
             rows = [summarise_rollout(rollout, seed) for rollout in group.rollouts]
             reports.append(GroupReport(group.draw.number, group.replaced, group.results, rows, moved))
+        # the one exchange: summaries of all rollouts, and the rollouts themselves where another rank trains on them
         reports = self.ranks.gather(reports)
         for report in reports:
             own |= {slot: rollout for slot, rollout in report.moved.items() if slot in mine}
@@ -185,10 +180,9 @@ class RolloutSupply:
         self.curriculum.update_success_rates(result for report in reports for result in report.results)
 
         batch = RolloutBatch(own, [row for report in reports for row in report.rows])
-        credit_inputs = [row["played"] for row in batch.rows]
-        credit = assign_advantages(credit_inputs, size, make_advantage_rule(self.settings))
+        groups = split_into_groups([row["played"] for row in batch.rows], size)
+        credit = [steps for group in groups for steps in credit_group(group, self.settings)]
         batch.advantages = [[0.0] * row["prefix_steps"] + steps for row, steps in zip(batch.rows, credit, strict=True)]
-        groups = split_into_groups(credit_inputs, size)
         left = [not has_return_variance(group) for group in groups]  # of zero variance, after the last replacement
         first = [report.replaced > 0 or still for report, still in zip(reports, left, strict=True)]
         batch.metrics = {
@@ -196,13 +190,43 @@ class RolloutSupply:
             "curriculum/left_zero_variance": sum(left) / self.groups,
             "curriculum/prefixed": sum(row["prefix_steps"] > 0 for row in batch.rows) / self.slots,
             **self.curriculum.curriculum_metrics(),
-            **chosen_credit_mode(self.settings).metrics(groups, self.settings),
+            **list_credit_modes()[self.settings.credit].metrics(groups, self.settings),
         }
         return batch
 
 
+def credit_group(group: Group, settings: RLVESettings) -> list[list[float]]:
+    """The advantage of every step, by the rule of the recipe's credit mode.
+
+    A rollout that does not count (a fault of the user or a server) gets zeros, and the others are compared without it. A
+    group of zero variance gets zeros from every mode.
+    """
+    if not has_return_variance(group):
+        return [[0.0] * len(played.rewards) for played in group]
+    counted = [played for played in group if played.counts]
+    credit = iter(list_credit_modes()[settings.credit].rule(counted, settings))
+    return [next(credit) if played.counts else [0.0] * len(played.rewards) for played in group]
+
+
+def has_return_variance(group: Group) -> bool:
+    """Whether the returns of a group's rollouts that count vary, so that there is something to compare.
+
+    Equal rollouts whose later steps have smaller returns-to-go differ in nothing, whatever the mode compares.
+    """
+    returns = [sum(played.rewards) for played in group if played.counts]
+    return any(abs(value - returns[0]) > TOLERANCE for value in returns)
+
+
+def split_into_groups(rollouts: Sequence[CreditInput], size: int) -> list[Group]:
+    """The groups of `size` rollouts. Raises `ValueError` if the rollouts do not divide into groups."""
+    if len(rollouts) % size:
+        raise ValueError(f"{len(rollouts)} rollouts do not make groups of {size}")
+    return [rollouts[i : i + size] for i in range(0, len(rollouts), size)]
+
+
 def hash_seed(*parts: int) -> int:
     """A 63-bit seed from integers. It is the same in every process."""
+    # Python's own `hash` may change with its version, and a resumed run must sample the same
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big") >> 1
 
 
@@ -369,6 +393,7 @@ class RolloutPrefetcher:
 
         `sync` sends this update's weights to the sampler. Groups that were begun earlier are waited for before it.
         """
+        # all ranks wait before the sync, and draw after it: so a group that this update begins plays with its weights
         early = self.queue.take_groups(update) if self.k and self.first is not None else None
         sync()
         self.first = first = update if self.first is None else self.first

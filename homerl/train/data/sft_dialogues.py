@@ -29,8 +29,8 @@ from homerl.envs.core.documents import InputError
 from homerl.models.policy import chat_template
 from homerl.models.policy.chat_template import encode_with_mask
 from homerl.play.trajectory import find_unlearnt_messages, locate_row_errors, read_rows
-from homerl.train.packing.packed_rows import IGNORE_INDEX
-from homerl.train.recipe_checks import world_size
+from homerl.train.packing.packed_updates import IGNORE_INDEX
+from homerl.train.recipe import world_size
 
 if TYPE_CHECKING:
     from datasets import Dataset

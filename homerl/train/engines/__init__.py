@@ -1,7 +1,7 @@
 """Engines: the samplers of the policy. They take token ids and return token ids.
 
-Each file defines one engine as `ENGINE` (`contract.py`). `rlve.engine.kind` chooses one by name (`registry.py`). Folders
-in the environment variable HOMERL_ENGINES (separated as in PATH) are searched too.
+Each file defines one engine as `ENGINE` (`contract.py`). `rlve.engine.kind` chooses one by name. Folders in
+the environment variable HOMERL_ENGINES (separated as in PATH) are searched too.
 
 Invariants:
 - An engine samples with the weights of the last `sync`, and every sample names their version: the oldest one, if weights

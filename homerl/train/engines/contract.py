@@ -1,7 +1,7 @@
-"""The contract of an engine, which is defined completely in one file.
+"""The contract of an engine, which is defined completely in one file; the engines that there are, and the chosen one.
 
-Invariant: importing an engine's file does not import torch, since recipes are checked with it. Heavy imports stand where
-they are used.
+Invariants: an engine is discovered by its file (see `homerl.train.engines`); importing the file does not import torch, since
+recipes are checked with it. Heavy imports stand where they are used.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+import homerl.train.engines
 from homerl.envs.core.model import Model
+from homerl.envs.core.plugins import discover, sort_plugins
 from homerl.models.policy.policy_agent import Engine
 from homerl.train.model_settings import ModelSettings
-from homerl.train.watch.watchdog import PhaseTimer
+from homerl.train.watch.phase_deadlines import PhaseTimer
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -180,3 +183,14 @@ class EngineKind(ABC):
     def memory(self, settings: SamplerSettings, sizes: MemorySizes) -> MemoryUse:
         """An estimate of the engine's memory."""
         return MemoryUse()
+
+
+@cache
+def list_engines() -> Mapping[str, EngineKind]:
+    """Every engine by kind."""
+    return sort_plugins(discover(homerl.train.engines, "ENGINE", EngineKind, ("contract", "weight_sync")))
+
+
+def chosen_engine(settings: SamplerSettings) -> EngineKind:
+    """The engine that a recipe's `rlve` chooses."""
+    return list_engines()[settings.engine.kind]

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.error import HTTPError
 
 from pydantic import Field
@@ -35,7 +35,7 @@ from homerl.models.policy.policy_agent import Sample
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.engines.contract import PolicyTrainer, SamplerSettings, TrainedEngine
 from homerl.train.engines.weight_sync import PrefixHits, SyncedEngine, SyncedEngineKind
-from homerl.train.watch.watchdog import PhaseTimer, RunStalled
+from homerl.train.watch.phase_deadlines import PhaseTimer, RunStalled
 
 if TYPE_CHECKING:
     from openai.types import CompletionChoice
@@ -45,19 +45,12 @@ if TYPE_CHECKING:
 HOME: ContextVar[int] = ContextVar("HOME")  # the server of an episode, which has a context of its own
 
 
-class PooledServer(TrainedEngine, Protocol):
-    """One of several. `attach` connects anew with one that was lost."""
-
-    url: str
-
-    def metrics(self) -> Mapping[str, float]:
-        """Figures by name since the last call."""
-
-
 class ServerPool:
-    """Samples from several servers. `lost` are the indices of those that this rank cannot ask."""
+    """Samples from several servers. `lost` are the indices of those that this rank cannot ask; to `attach` one that was lost
+    connects anew with it.
+    """
 
-    def __init__(self, servers: Sequence[PooledServer]) -> None:
+    def __init__(self, servers: Sequence[ServerEngine]) -> None:
         self.servers, self.lost = servers, set[int]()
         self.version, self.begun = -1, 0
 
@@ -215,6 +208,7 @@ class ServerEngine(SyncedEngine):
                 self.trainer.accelerator.wait_for_everyone()
             if torch.cuda.is_available():
                 torch.cuda.synchronize()  # vLLM reads on streams of its own, which do not wait for the optimizer's
+            # two steps: all ranks know of a server that cannot be frozen before they gather weights together
             self._ask_from_first_rank(self._freeze_requests)
             self._ask_from_first_rank(self._send_weights)
             self.version = version

@@ -14,8 +14,8 @@ from homerl.envs.core.model import Model
 from homerl.models.policy.policy_agent import Sample
 from homerl.models.policy.transformers_engine import CACHE_SHARE, TransformersEngine
 from homerl.train.engines.contract import EngineKind, MemorySizes, MemoryUse, PolicyTrainer, SamplerSettings
-from homerl.train.watch.watchdog import PhaseTimer
-from homerl.train.workarounds.glibc_memory import return_freed_memory
+from homerl.train.watch.phase_deadlines import PhaseTimer
+from homerl.train.workarounds import return_freed_memory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -26,9 +26,7 @@ class TransformersKeys(Model):
 
     batch: int = Field(64, ge=1, description="Of `transformers`: most prompts at a time.")
     tokens: int | None = Field(
-        None,
-        ge=1,
-        description="Of `transformers`: most tokens at a time; null is what a quarter of the memory can cache.",
+        None, ge=1, description="Of `transformers`: most tokens at a time; null is what a quarter of the memory can cache."
     )
 
 
@@ -69,7 +67,7 @@ class SnapshotEngine(InPlace):
 
     def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
         """Copy the policy, which has no fused head yet: TRL's would run the original's weights."""
-        from homerl.train.devices.sharding import broadcast_weights
+        from homerl.train.parallel.sharding import broadcast_weights
 
         super().attach(trainer, phases)
         self._lock = threading.Lock()
@@ -80,11 +78,11 @@ class SnapshotEngine(InPlace):
         """Copy the trainable weights."""
         import torch
 
-        from homerl.train.devices.sharding import gather_whole_weights
+        from homerl.train.parallel.sharding import gather_whole_weights
 
         policy = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped)
         with self._lock, torch.no_grad():
-            own = self.model.state_dict()
+            own = self.model.state_dict()  # tensors that share the model's memory, so that to copy into them is enough
             for name, weight in gather_whole_weights(policy, frozen=False):
                 own[name].copy_(weight)
             self.version = version

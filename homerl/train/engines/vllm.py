@@ -21,7 +21,7 @@ from homerl.envs.core.model import Model
 from homerl.models.policy.policy_agent import Sample
 from homerl.train.engines.contract import MemorySizes, MemoryUse, SamplerSettings
 from homerl.train.engines.weight_sync import PrefixHits, SyncedEngine, SyncedEngineKind
-from homerl.train.workarounds import vllm_sleep
+from homerl.train.workarounds import wake_vllm
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -58,7 +58,7 @@ class ColocatedVLLM(SyncedEngine):
 
     def awake(self) -> AbstractContextManager[object]:
         """Memory for the cache, and weights again if they were freed since the last sync."""
-        return vllm_sleep.wake_vllm(self.generation) if self.sleep else super().awake()
+        return wake_vllm(self.generation) if self.sleep else super().awake()
 
     def metrics(self) -> Mapping[str, float]:
         """The share of prompt tokens that vLLM had in its cache, since the last call."""
@@ -113,7 +113,7 @@ class VLLMKind(SyncedEngineKind):
 
     def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> ColocatedVLLM:
         """An engine that starts vLLM when it gets the trainer."""
-        from homerl.train.recipe_checks import world_size
+        from homerl.train.recipe import world_size
 
         options = {
             "gpu_memory_utilization": settings.engine.gpu_memory,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from homerl.models.policy.policy_agent import Sample
 from homerl.train.engines.contract import EngineKind, EngineRecipe, PolicyTrainer, Refusal
 from homerl.train.model_sources import resolve_complete_model
-from homerl.train.watch.watchdog import PhaseTimer
-from homerl.train.workarounds import vllm_options
+from homerl.train.watch.phase_deadlines import PhaseTimer
+from homerl.train.workarounds import add_vllm_options
 
 if TYPE_CHECKING:
     import torch
@@ -88,7 +88,7 @@ def merge_adapter_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor
     """
     import torch
 
-    from homerl.train.devices.sharding import gather_weights
+    from homerl.train.parallel.sharding import gather_weights
 
     base = policy.get_base_model()
     for name, weight in base.named_parameters():
@@ -141,7 +141,7 @@ def make_vllm_generation(
     inner = model.get_base_model() if isinstance(model, PeftModel) else model
     source, inner.name_or_path = inner.name_or_path, resolve_complete_model(inner.name_or_path)
     try:
-        with vllm_options.add_vllm_options(vllm):
+        with add_vllm_options(vllm):
             return Generation(model, trainer.accelerator, trainer.processing_class, **options)
     finally:
         inner.name_or_path = source

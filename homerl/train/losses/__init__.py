@@ -1,7 +1,7 @@
 """Losses: what an update on rollouts minimises. They take log-probabilities and advantages of tokens.
 
-Each file defines one loss as `LOSS` (`contract.py`), with its derivation. `rlve.loss` chooses one by name (`registry.py`).
-Folders in the environment variable HOMERL_LOSSES (separated as in PATH) are searched too.
+Each file defines one loss as `LOSS` (`contract.py`), or several that are one idea, with the derivation. `rlve.loss` chooses
+one by name. Folders in the environment variable HOMERL_LOSSES (separated as in PATH) are searched too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The contract of a loss, which is defined completely in one file.
+"""The contract of a loss, which is defined completely in one file, and the losses that there are.
 
 Invariants:
+- A loss is discovered by its file (see `homerl.train.losses`).
 - The loss of a token depends on its own rollout and on constants of the update, so no pass decides how it is weighted.
 - The KL divergence, the entropy bonus and the importance ratio to another sampler are added to every loss alike
   (`homerl/train/update/objective.py`).
@@ -10,12 +11,14 @@ Invariants:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Generic, TypeVar
+from functools import cache, cached_property
+from typing import Any, Generic, TypeVar
 
+import homerl.train.losses
 from homerl.envs.core.model import Model
+from homerl.envs.core.plugins import discover, sort_plugins
 from homerl.train.tensor_shapes import TokenFlags, TokenLogps, TokenRollouts, TokenValues
 
 Keys = TypeVar("Keys", bound=Model)
@@ -123,6 +126,12 @@ class Loss(ABC, Generic[Keys]):
     def refuse(self, settings: Keys) -> Iterable[str]:
         """Yield the reasons why this loss cannot be used with the settings, each a sentence for the recipe's author."""
         return ()
+
+
+@cache
+def list_losses() -> Mapping[str, Loss[Any]]:
+    """Every loss by name."""
+    return sort_plugins(discover(homerl.train.losses, "LOSS", Loss, ("contract",)))
 
 
 def rollout_sums(values: TokenValues, rollout: TokenRollouts) -> TokenValues:

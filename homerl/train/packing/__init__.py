@@ -1,6 +1,6 @@
 """Packed training: rows of tokens without padding, in which sequences share their common beginning.
 
-`micro_batches` merges sequences, and splits them into passes by a budget of tokens that it derives from the memory.
-`packed_rows` makes the model's inputs of a pass, `attention` lets each token see its own sequence only, `compiled_layers`
-fuses the layers' small operations, and `packed_updates` adds up the passes.
+`packed_updates` splits the sequences into passes, makes a row of each, and adds up the passes. `prefix_tree` merges what
+sequences begin with, `pass_budget` derives the tokens of a pass from the memory, `attention` lets each token see its own
+sequence only, and `compiled_layers` fuses the layers' small operations.
 """

@@ -27,7 +27,7 @@ from torch.nn import Module
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedConfig
 
-from homerl.train.packing.micro_batches import PrefixTree
+from homerl.train.packing.prefix_tree import PrefixTree
 
 NAME = "homerl_packed"  # as transformers knows this attention
 Device: TypeAlias = torch.device | str
@@ -134,25 +134,19 @@ def attend_by_torch_varlen(
     """torch's own flash attention for rows of different lengths (CUDA)."""
     from torch.nn.attention.varlen import varlen_attn
 
-    options: dict[str, Any] = {"window_size": (_window_back(window), 0), "scale": scale}
+    back = window - 1 if window else -1  # how many tokens before itself a query sees; -1 is all of them
+    options: dict[str, Any] = {"window_size": (back, 0), "scale": scale}
     shared = query.shape[1] // key.shape[1]
     if shared > 1 and "enable_gqa" in inspect.signature(varlen_attn).parameters:
         options["enable_gqa"] = True
     elif shared > 1:  # torch 2.11
         key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
     with look_up_keys(key.contiguous(), value.contiguous(), segments) as (keys, values):
-        return varlen_attn(query.contiguous(), keys, values, *_ends(segments), **options)
+        return varlen_attn(query.contiguous(), keys, values, *_bounds_of(segments), **options)
 
 
 def attend_by_flash(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    segments: AttentionSegments,
-    scale: float,
-    window: int | None = None,
-    *,
-    package: str,
+    query: Tensor, key: Tensor, value: Tensor, segments: AttentionSegments, scale: float, window: int | None, *, package: str
 ) -> Tensor:
     """`flash_attn_varlen_func` of an installed package, or of a kernel from the hub."""
     from transformers.modeling_flash_attention_utils import lazy_import_flash_attention
@@ -160,16 +154,11 @@ def attend_by_flash(
     (_, varlen, *_), _ = lazy_import_flash_attention(package)
     with look_up_keys(key, value, segments) as (keys, values):
         sizes = {"window_size": (window - 1, 0)} if window else {}
-        attended = varlen(query, keys, values, *_ends(segments), softmax_scale=scale, causal=True, **sizes)
+        attended = varlen(query, keys, values, *_bounds_of(segments), softmax_scale=scale, causal=True, **sizes)
     return attended[0] if isinstance(attended, tuple) else attended
 
 
-def _window_back(window: int | None) -> int:
-    """How many tokens before itself a query sees; -1 is all of them."""
-    return window - 1 if window else -1
-
-
-def _ends(segments: AttentionSegments) -> tuple[Tensor, Tensor, int, int]:
+def _bounds_of(segments: AttentionSegments) -> tuple[Tensor, Tensor, int, int]:
     return segments.query_ends, segments.key_ends, segments.most_queries, segments.most_keys
 
 

@@ -1,7 +1,15 @@
-"""Makes an update of several passes: each is forwarded and backwarded, and their gradients add up.
+"""An update of several passes: sequences are packed into rows, forwarded and backwarded row by row, and gradients add up.
 
-`PackedUpdates` makes them. `MemoryProfiler` measures what a token takes on a GPU, at the beginning of a run, so that the
-budget of a pass follows from it. `refuse_mixed_sequences` checks on the model itself that its sequences can share a row.
+It reads from top to bottom: `split_into_passes` decides which sequences share a pass, `pack_row` makes a row of them,
+`score_row` forwards it, and `PackedUpdates` makes the update.
+
+Invariants of passes:
+- Every sequence is in one pass, which stays within the budget, unless one sequence alone exceeds it.
+- Among such splits it is the cheapest, so a common beginning is seldom forwarded twice.
+- The largest pass comes first, so that it is the first one that could run out of memory.
+
+Invariants of rows: a score belongs to one target of one sequence, in the order in which both were given; only targets go
+through the model's head; no complete logits exist; on a GPU a row is filled up to a multiple of `STEP`.
 
 Invariants of an update:
 - The gradients are those of all sequences in one padded batch.
@@ -13,24 +21,18 @@ Invariants of an update:
   Where every pass is an exchange this is impossible, since other ranks wait within theirs. Then the run ends, and its
   message says what to do.
 - If a layer cannot be compiled, in any pass before an exchange, all layers run as they are from then on.
-
-Invariants of the measurement:
-- Until a pass was measured, passes are half as large as the estimate allows. The second pass of an update is measured, since
-  the first also makes the gradients. Where updates have one pass nothing is measured: a larger budget would change nothing.
-- All ranks take the same budget at the same update, since in shards they make the same passes.
-- Without CUDA, and with a number of tokens in the recipe, nothing is measured.
-
-Invariant of the check: all ranks forward as many rows of as many sequences, since weights may be in shards.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeVar
+from itertools import accumulate, pairwise
+from typing import Any, TypeVar
 
+import numpy as np
 import psutil
 import torch
 from accelerate import Accelerator, DistributedType
@@ -43,140 +45,35 @@ from transformers import PreTrainedConfig
 
 from homerl.envs.core.documents import InputError
 from homerl.models.policy.transformers_engine import is_out_of_memory
-from homerl.train.model_sizes import GB
-from homerl.train.packing.attention import Kernel, choose_attention_kernel, use_packed_attention
-from homerl.train.packing.compiled_layers import CompiledLayers, is_compile_error
-from homerl.train.packing.micro_batches import (
-    STEP,
-    MemoryHeadroom,
-    TokenBudget,
-    lexical_order,
-    one_pass_each,
-    split_into_passes,
+from homerl.train.model_settings import GB
+from homerl.train.packing.attention import (
+    Device,
+    Kernel,
+    choose_attention_kernel,
+    copy_to_device,
+    make_attention_segments,
+    use_packed_attention,
 )
-from homerl.train.packing.packed_rows import PackedRow, TargetScores, TokenSequence, make_empty_row, pack_row, score_row
-from homerl.train.tensor_shapes import ScalarLoss, SumVector, TargetValues
-from homerl.train.workarounds import compact_head
+from homerl.train.packing.compiled_layers import CompiledLayers, is_compile_error
+from homerl.train.packing.pass_budget import STEP, MemoryProfiler, TokenBudget
+from homerl.train.packing.prefix_tree import count_shared_places, lexical_order, merge_sequences
+from homerl.train.tensor_shapes import Ids, Indices, ScalarLoss, SumVector, TargetValues
+from homerl.train.workarounds import score_labelled_positions
 
-SECOND = 1  # index of the pass that is measured
-
-
-class MemoryProfiler:
-    """Measures one pass on each rank, and makes the budget of it. `waits` tells that none was measured yet."""
-
-    def __init__(self, accelerator: Accelerator, headroom: MemoryHeadroom) -> None:
-        self.accelerator, self.headroom = accelerator, headroom
-        self.waits = headroom.needs_measurement and accelerator.device.type == "cuda"
-        self._factor = 0.0
-        self.budget = headroom.cautious_budget() if self.waits else headroom.make_budget()
-
-    @contextmanager
-    def measure_pass(self, index: int, tokens: int, recomputed: bool) -> Iterator[None]:
-        """Measure the pass that is made within the context, if it is an update's second."""
-        if not (self.waits and index == SECOND and tokens):
-            yield
-            return
-        before = self.allocated_bytes()
-        yield
-        self._factor = (self.peak_bytes() - before) / self.headroom.expected_bytes(tokens, recomputed)
-
-    def settle_budget(self) -> str | None:
-        """After an update: what was measured and the budget, in words, if the budget follows from this update.
-
-        The rank that took the most decides for all, and that with the least memory.
-        """
-        if not self.waits:
-            return None
-        own = torch.tensor([[self._factor, -self.headroom.free]], device=self.accelerator.device, dtype=torch.float64)
-        factor, free = gather(own).amax(0).tolist()
-        if not factor:
-            return None
-        estimated = self.headroom.token.plain_peak
-        self.headroom = replace(self.headroom, token=self.headroom.token.multiplied_by(factor), free=-free)
-        self.waits, self.budget = False, self.headroom.make_budget()
-        measured = self.headroom.token.plain_peak
-        return (
-            f"activations of a token: {measured / 1e6:.3g} MB measured, {estimated / 1e6:.3g} MB estimated; "
-            f"tokens of a pass from now on: {self.budget}"
-        )
-
-    def allocated_bytes(self) -> int:
-        """Bytes that are allocated now. The peak begins anew."""
-        torch.cuda.reset_peak_memory_stats(self.accelerator.device)
-        return int(torch.cuda.memory_allocated(self.accelerator.device))
-
-    def peak_bytes(self) -> int:
-        """The most bytes that were allocated since then."""
-        return int(torch.cuda.max_memory_allocated(self.accelerator.device))
+IGNORE_INDEX = -100  # the label of a place without a target
 
 
-Packed = Callable[[], AbstractContextManager[None]]
-MEMBERS = 2  # sequences that are compared
-# mean difference of log-probabilities, in nats. Rounding to bfloat16 gives 0.07 for 36 layers of random weights, which is
-# the worst case: that of a trained model is a tenth of it
-IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.2, 0.02, 1e-3
+@dataclass(frozen=True)
+class TokenSequence:
+    """Token ids, and the indices (1 or more, ascending) of those that are predicted with a loss: its targets."""
 
+    ids: Ids
+    targets: Indices
 
-@torch.no_grad()
-def refuse_mixed_sequences(
-    model: Module,
-    sequences: Sequence[TokenSequence],
-    kernel: Kernel,
-    packed: Packed,
-    accelerator: Accelerator,
-    half: bool,
-    in_shards: bool = False,
-) -> None:
-    """Raise `InputError` if sequences that share a row have other log-probabilities than alone, on any rank.
-
-    The first sequences of a run are scored in one row, and each alone as the model always attends. A layer that mixes the
-    sequences of a row, or an attention that ours does not stand in for, gives other log-probabilities; a configuration may
-    not tell. Within `packed()` the model attends to packed rows by `kernel`; `half` tells of a 16-bit number format.
-
-    A rank whose memory is too small for so short sequences compares nothing; its update says what to do. Where weights are
-    `in_shards` the others wait for it within a layer, so it raises `InputError` then.
-    """
-    model.eval()
-    device = accelerator.device
-    gap = torch.zeros(1, device=device)
-    # the shortest that follow each other in lexical order, so that they share a prompt where any do
-    trained = [one for one in sequences if len(one.targets)]
-    ordered = [trained[i] for i in lexical_order([one.ids for one in trained])]
-    groups = [ordered[start : start + MEMBERS] for start in range(max(1, len(ordered) - MEMBERS + 1))]
-    some = min(groups, key=lambda group: sum(len(one.ids) for one in group))
-    try:
-        with accelerator.autocast():
-            with packed():
-                row = pack_row(some, kernel, device) if some else make_empty_row(kernel, device)
-                together = score_row(model, row).logps.float()
-            rows = [pack_row([one], None, device) for one in some] + [make_empty_row(None, device)] * (MEMBERS - len(some))
-            alone = torch.cat([score_row(model, row).logps.float() for row in rows])
-            if len(alone):
-                gap += (together - alone).abs().mean()
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        if in_shards:
-            what = f"out of memory with {MEMBERS} sequences of {max(len(one.ids) for one in some)} tokens at most"
-            raise InputError(what, "parallel", "train on more GPUs, or with shorter sequences") from error
-    worst = gather(gap).max().item()
-    if not worst <= largest_rounding_gap(half, accelerator.device.type):  # nor is it a number where a model gives none
-        what = f"a packed row changes the log-probabilities of this model's sequences, by {worst:.2g} nats in the mean"
-        raise InputError(what, "model.name", "train a model all of whose layers are attention, and report this one")
-
-
-def largest_rounding_gap(half: bool, device: str) -> float:
-    """The most that rounding may change. A GPU may multiply matrices of float32 as TF32, with the digits of float16."""
-    if half:
-        return IN_16_BITS
-    return IN_TF32 if device == "cuda" and torch.get_float32_matmul_precision() != "highest" else IN_FLOAT32
-
-
-HALVINGS = 3
-LossAndSums = tuple[ScalarLoss, SumVector]
-Objective = Callable[[list[int], TargetScores], LossAndSums]
-Check = Callable[[torch.Tensor], None]
-T = TypeVar("T")
+    @classmethod
+    def from_ids(cls, ids: Sequence[int], targets: Indices) -> TokenSequence:
+        """One whose ids come as a list."""
+        return cls(np.asarray(ids, dtype=np.int64), targets)
 
 
 @dataclass(frozen=True)
@@ -187,6 +84,122 @@ class MicroBatch:
     recomputed: bool = False
 
 
+def split_into_passes(sequences: Sequence[Ids], budget: TokenBudget) -> tuple[list[MicroBatch], int]:
+    """The passes of an update, the largest first, and the places of all sequences if each is counted once."""
+    order = lexical_order(sequences)
+    ordered = [sequences[i] for i in order]
+    sizes = [len(ids) - 1 for ids in ordered]  # places of each sequence, and below those that it shares with the one before
+    shared = [0, *(count_shared_places(first, second) for first, second in pairwise(ordered))][: len(order)]
+    own = list(accumulate((size - common for size, common in zip(sizes, shared, strict=True)), initial=0))
+    # by dynamic programming: the least cost of the first `end` sequences, and where the last pass of these begins
+    best, begin = [0.0] + [float("inf")] * len(order), [0] * (len(order) + 1)
+    for end in range(1, len(order) + 1):
+        for start in range(end - 1, -1, -1):
+            # what the first sequence of a pass shares with the one before it is forwarded again
+            tokens = own[end] - own[start] + shared[start]
+            # an earlier start only adds own tokens, so none further back fits either
+            if own[end] - own[start] > budget.most and start < end - 1:
+                break
+            if tokens > budget.most and start < end - 1:
+                continue
+            cost = best[start] + budget.pass_cost(tokens)
+            if cost < best[end]:
+                best[end], begin[end] = cost, start
+    passes, end = [], len(order)
+    while end:
+        start = begin[end]
+        passes.append((own[end] - own[start] + shared[start], order[start:end]))
+        end = start
+    passes.sort(key=lambda one: -one[0])
+    return [MicroBatch(members, budget.needs_checkpointing(tokens)) for tokens, members in passes], own[-1]
+
+
+def one_pass_each(sequences: Sequence[Ids], budget: TokenBudget) -> tuple[list[MicroBatch], int]:
+    """The same with a pass for each sequence, for a model whose sequences cannot share a row."""
+    sizes = [len(ids) - 1 for ids in sequences]
+    order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    return [MicroBatch([i], budget.needs_checkpointing(sizes[i])) for i in order], sum(sizes)
+
+
+@dataclass(frozen=True)
+class PackedRow:
+    """What the model is called with, and the places in the row of all targets (int64, of shape (targets,))."""
+
+    inputs: dict[str, Any]
+    at: torch.Tensor
+
+    @property
+    def token_count(self) -> int:
+        """The number of tokens that are forwarded."""
+        return int(self.inputs["input_ids"].shape[1])
+
+
+@dataclass(frozen=True)
+class TargetScores:
+    """For each target: its log-probability, the entropy of the prediction, and whether the target was the most probable
+    token (None if it is not measured).
+    """
+
+    logps: TargetValues
+    entropy: TargetValues | None
+    top: TargetValues | None
+
+
+def pack_row(
+    sequences: Sequence[TokenSequence], kernel: Kernel | None, device: Device, step: int = 1, recomputed: bool = False
+) -> PackedRow:
+    """The row of some sequences, merged where they begin alike. Its length is a multiple of `step`.
+
+    Without a `kernel` it is the row of a single sequence, to which the model attends as it always does. `recomputed` tells
+    whether the pass is made with checkpointing.
+    """
+    tree = merge_sequences([sequence.ids for sequence in sequences], step)
+    labels = np.full(len(tree.ids), IGNORE_INDEX, dtype=np.int64)
+    at = []
+    for sequence, places in zip(sequences, tree.places, strict=True):
+        place = places[sequence.targets - 1]  # a token is predicted at the place of the one before it
+        labels[place] = sequence.ids[sequence.targets]
+        at.append(place)
+
+    inputs: dict[str, Any] = {
+        "input_ids": copy_to_device(tree.ids, device)[None],
+        "position_ids": copy_to_device(tree.positions, device)[None],
+        "shift_labels": copy_to_device(labels, device)[None],
+        "fused_lm_head": True,
+    }
+    if kernel is not None:
+        inputs |= {"segments": make_attention_segments(tree, device, recomputed), "kernel": kernel}
+        # transformers makes no mask of its own if it is given one of 4 dimensions
+        inputs["attention_mask"] = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
+    return PackedRow(inputs, copy_to_device(np.concatenate(at), device))
+
+
+def make_empty_row(kernel: Kernel | None, device: Device, recomputed: bool = False) -> PackedRow:
+    """A row without targets, for a rank that has nothing left to forward while others do.
+
+    It has two tokens: a row of one would be compiled anew.
+    """
+    return pack_row([TokenSequence.from_ids((0, 0, 0), np.zeros(0, dtype=np.int64))], kernel, device, recomputed=recomputed)
+
+
+def score_row(model: Module, row: PackedRow) -> TargetScores:
+    """Forward a row. The model has TRL's fused head."""
+    output = model(**row.inputs)
+    found = output.log_probs, output.entropy, output.is_top1
+    return TargetScores(*(None if part is None else part.index_select(1, row.at)[0] for part in found))
+
+
+HALVINGS = 3
+MEMBERS = 2  # sequences that are compared
+# mean difference of log-probabilities, in nats. Rounding to bfloat16 gives 0.07 for 36 layers of random weights, which is
+# the worst case: that of a trained model is a tenth of it
+IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.2, 0.02, 1e-3
+LossAndSums = tuple[ScalarLoss, SumVector]
+Objective = Callable[[list[int], TargetScores], LossAndSums]
+Check = Callable[[torch.Tensor], None]
+T = TypeVar("T")
+
+
 class PackedUpdates:
     """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head. `half` tells whether it
     computes in a 16-bit number format, and `unpackable` why its sequences cannot share a row, if so
@@ -194,9 +207,9 @@ class PackedUpdates:
 
     Once a `profiler` has measured a pass, its budget is taken.
 
-    Since the last `take_packing_metrics`, `forwarded` counts the tokens that were forwarded with gradients, and `unique`
-    those that would have been enough, if each common beginning were forwarded once an update. `trained` are those of all
-    sequences, each alone.
+    `counts` are of updates, of passes, and of tokens since the last `take_packing_metrics`: `forwarded` ones with gradients,
+    `unique` ones that would have been enough, if each common beginning were forwarded once an update, and `trained` ones of
+    all sequences, each alone.
     """
 
     def __init__(
@@ -213,9 +226,9 @@ class PackedUpdates:
         name, kernel = choose_attention_kernel(attention, accelerator.device.type, half)
         self.kernel, self.half, self.checked = None if unpackable else kernel, half, False
         self.step = STEP if accelerator.device.type == "cuda" else 1
-        self.forwarded = self.unique = self.passes = self.updates = self.halvings = self.trained = 0
+        self.counts, self.halvings = Counter[str](), 0
         self._smallest = False, 0  # of the newest row: whether no smaller one would do, and its tokens
-        compact_head.score_labelled_positions()
+        score_labelled_positions()
         self.log = get_logger(__name__)
         attending = "the model's own" if unpackable else name
         self.log.info(f"attention in training: {attending}; tokens of a pass: {budget}")
@@ -251,9 +264,7 @@ class PackedUpdates:
 
         def train() -> LossAndSums:
             if self.kernel and not self.checked:
-                module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
-                packed = partial(use_packed_attention, *list_attention_configs(model))  # compiling would take a while
-                refuse_mixed_sequences(module, sequences, self.kernel, packed, self.accelerator, self.half, self._in_shards)
+                self._refuse_mixed_sequences(model, sequences)
                 self.checked = True
             model.train()
             while (done := self._attempt_update(model, sequences, objective, before_exchange)) is None:
@@ -268,15 +279,14 @@ class PackedUpdates:
 
     def take_packing_metrics(self) -> dict[str, float]:
         """The means over this rank's updates since the last call, as metrics; then count from zero."""
-        updates = max(1, self.updates)
-        means = {
-            "packing/unique": self.unique / max(1, self.forwarded),
-            "packing/tokens": self.forwarded / updates,
-            "packing/passes": self.passes / updates,
-            "packing/shared": self.trained / max(1, self.forwarded),
+        counts, self.counts = self.counts, Counter[str]()
+        updates, forwarded = max(1, counts["updates"]), max(1, counts["forwarded"])
+        return {
+            "packing/unique": counts["unique"] / forwarded,
+            "packing/tokens": counts["forwarded"] / updates,
+            "packing/passes": counts["passes"] / updates,
+            "packing/shared": counts["trained"] / forwarded,
         }
-        self.forwarded = self.unique = self.passes = self.updates = self.trained = 0
-        return means
 
     @torch.no_grad()
     def score_sequences(self, model: Module, sequences: Sequence[TokenSequence]) -> TargetValues:
@@ -291,7 +301,7 @@ class PackedUpdates:
         def score_passes() -> None:
             for batch in self._plan_passes(sequences, self.budget.without_gradients())[0]:
                 with self._attend_packed(model), self.accelerator.autocast():
-                    scored = score_row(model, self._row(sequences, batch)).logps.float()
+                    scored = score_row(model, self._make_row(sequences, batch)).logps.float()
                 lengths = [len(sequences[i].targets) for i in batch.members]
                 for i, part in zip(batch.members, scored.split(lengths), strict=True):
                     found[i] = part
@@ -302,6 +312,47 @@ class PackedUpdates:
 
         self._compiled_or_plain(model, score)
         return torch.cat(found)
+
+    @torch.no_grad()
+    def _refuse_mixed_sequences(self, model: Module, sequences: Sequence[TokenSequence]) -> None:
+        """Raise `InputError` if sequences that share a row have other log-probabilities than alone, on any rank.
+
+        The first sequences of a run are scored in one row, and each alone as the model always attends. A layer that mixes
+        the sequences of a row, or an attention that ours does not stand in for, gives other log-probabilities; a
+        configuration may not tell. All ranks forward as many rows of as many sequences, since weights may be in shards.
+
+        A rank whose memory is too small for so short sequences compares nothing; its update says what to do. In shards the
+        others wait for it within a layer, so it raises `InputError` then.
+        """
+        module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
+        module.eval()
+        device = self.accelerator.device
+        gap = torch.zeros(1, device=device)
+        # the shortest that follow each other in lexical order, so that they share a prompt where any do
+        trained = [one for one in sequences if len(one.targets)]
+        ordered = [trained[i] for i in lexical_order([one.ids for one in trained])]
+        groups = [ordered[start : start + MEMBERS] for start in range(max(1, len(ordered) - MEMBERS + 1))]
+        some = min(groups, key=lambda group: sum(len(one.ids) for one in group))
+        try:
+            with self.accelerator.autocast():
+                with use_packed_attention(*list_attention_configs(model)):  # uncompiled, since compiling takes a while
+                    row = pack_row(some, self.kernel, device) if some else make_empty_row(self.kernel, device)
+                    together = score_row(module, row).logps.float()
+                empty = [make_empty_row(None, device)] * (MEMBERS - len(some))
+                rows = [pack_row([one], None, device) for one in some] + empty
+                alone = torch.cat([score_row(module, row).logps.float() for row in rows])
+                if len(alone):
+                    gap += (together - alone).abs().mean()
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            if self._in_shards:
+                what = f"out of memory with {MEMBERS} sequences of {max(len(one.ids) for one in some)} tokens at most"
+                raise InputError(what, "parallel", "train on more GPUs, or with shorter sequences") from error
+        worst = gather(gap).max().item()
+        if not worst <= largest_rounding_gap(self.half, device.type):  # nor is it a number where a model gives none
+            what = f"a packed row changes the log-probabilities of this model's sequences, by {worst:.2g} nats in the mean"
+            raise InputError(what, "model.name", "train a model all of whose layers are attention, and report this one")
 
     def _compiled_or_plain(self, model: Module, work: Callable[[], T]) -> T:
         """What some work returns. If a layer cannot be compiled, it is done again with layers as they are, from now on.
@@ -328,7 +379,7 @@ class PackedUpdates:
         options = {"scale_wrt_gas": False} if state.distributed_type == DistributedType.DEEPSPEED else {}
 
         def make_pass(batch: MicroBatch, last: bool) -> None:
-            row = self._row(sequences, batch)
+            row = self._make_row(sequences, batch)
             self._switch_checkpointing(model, batch.recomputed)
             tokens = row.token_count if batch.members else 0
             measured = self.profiler.measure_pass(len(done), tokens, batch.recomputed) if self.profiler else nullcontext()
@@ -346,16 +397,15 @@ class PackedUpdates:
             for batch in early:
                 make_pass(batch, last=False)
 
+        # all ranks agree on success before the last pass, in which they meet: a rank that failed would leave others waiting
         failed = self._runs_out(make_early_passes, self._in_shards)
         if state.num_processes > 1:  # one rank alone does not wait for its GPU to say so
             failed = bool(gather(torch.tensor([failed], device=state.device)).any())
         if failed or self._runs_out(lambda: make_pass(final, last=True), state.num_processes > 1):
             return None
-        self.forwarded += sum(tokens for *_, tokens in done)
-        self.unique += unique
-        self.trained += sum(len(one.ids) - 1 for one in sequences if len(one.targets))
-        self.passes += sum(tokens > 0 for *_, tokens in done)
-        self.updates += 1
+        trained = sum(len(one.ids) - 1 for one in sequences if len(one.targets))
+        forwarded = [tokens for *_, tokens in done if tokens]
+        self.counts.update(updates=1, passes=len(forwarded), forwarded=sum(forwarded), unique=unique, trained=trained)
         return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)
 
     def _plan_passes(
@@ -366,12 +416,10 @@ class PackedUpdates:
         Under DDP the pass that `exchanges` gradients is empty, so that none runs out of memory while other ranks wait.
         """
         with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
-        ids = [sequences[i].ids for i in with_targets]
-        parts = split_into_passes(ids, budget) if self.kernel else one_pass_each(ids)
-        passes = [
-            MicroBatch([with_targets[i] for i in members], budget.needs_checkpointing(tokens))
-            for members, tokens in zip(parts.passes, parts.tokens, strict=True)
-        ]
+        ids = [sequences[i].ids for i in with_targets]  # the others have no loss, so nothing of them is forwarded
+        split = split_into_passes if self.kernel else one_pass_each
+        planned, unique = split(ids, budget)
+        passes = [replace(batch, members=[with_targets[i] for i in batch.members]) for batch in planned]
         empty, device = MicroBatch([]), self.accelerator.device
         if self._in_shards:  # as many passes as the rank with the most, each with checkpointing if a rank needs it
             passes = passes or [empty]
@@ -380,7 +428,7 @@ class PackedUpdates:
             passes = [replace(batch, recomputed=needed) for batch, needed in zip(passes, needs, strict=True)]
         elif not passes or (exchanges and self.accelerator.num_processes > 1):
             passes.append(empty)
-        return passes, parts.unique
+        return passes, unique
 
     @contextmanager
     def _attend_packed(self, model: Module) -> Iterator[None]:
@@ -392,7 +440,7 @@ class PackedUpdates:
                 stack.enter_context(self.compiled.run_compiled())
             yield
 
-    def _row(self, sequences: Sequence[TokenSequence], batch: MicroBatch) -> PackedRow:
+    def _make_row(self, sequences: Sequence[TokenSequence], batch: MicroBatch) -> PackedRow:
         members, device = [sequences[i] for i in batch.members], self.accelerator.device
         if members:
             row = pack_row(members, self.kernel, device, self.step, batch.recomputed)
@@ -472,6 +520,13 @@ class PackedUpdates:
             raise InputError(what, "tokens_per_step", f"see what else needs the memory: {describe_held_memory(model)}")
         self.budget = self.budget.halved_budget(scoring)
         self.log.warning(f"out of memory; tokens of a pass from now on: {self.budget}", main_process_only=False)
+
+
+def largest_rounding_gap(half: bool, device: str) -> float:
+    """The most that rounding may change. A GPU may multiply matrices of float32 as TF32, with the digits of float16."""
+    if half:
+        return IN_16_BITS
+    return IN_TF32 if device == "cuda" and torch.get_float32_matmul_precision() != "highest" else IN_FLOAT32
 
 
 def describe_compile_error(error: Exception) -> str:

@@ -1,1 +1,1 @@
-"""One update: the trainers of SFT and RLVE, the objective, and its losses."""
+"""One update: the trainers of SFT and RLVE, and the objective."""

@@ -31,14 +31,12 @@ from homerl.envs.core.documents import InputError
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.memory_estimate import count_recipe_model, longest_sequence, teacher_model_settings
-from homerl.train.packing.packed_rows import TokenSequence
-from homerl.train.packing.packed_updates import PackedUpdates
+from homerl.train.packing.packed_updates import PackedUpdates, TokenSequence
 from homerl.train.recipe import DistillSettings, RLVERecipe
-from homerl.train.recipe_checks import starts_without_weights
-from homerl.train.training_setup import add_liger_kernels, load_policy, make_packed_updates
+from homerl.train.training_setup import load_trainable_model, make_packed_updates
 from homerl.train.update.objective import SampledTokens
 from homerl.train.update.policy_and_reference import add_scoring_head, place_frozen_model
-from homerl.train.watch.watchdog import RunStalled
+from homerl.train.watch.phase_deadlines import RunStalled
 
 if TYPE_CHECKING:
     from openai.types.completion_choice import Logprobs
@@ -74,7 +72,7 @@ class LocalTeacher:
 
     def __init__(self, name: str, recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase, updates: PackedUpdates) -> None:
         refuse_other_tokenizer(name, tokenizer)
-        model = add_liger_kernels(load_policy(recipe.model, name, starts_without_weights(recipe)), recipe)
+        model = load_trainable_model(recipe, name)
         model.eval().requires_grad_(False)
         add_scoring_head(model, recipe.rlve)
         larger = teacher_model_settings(recipe.model, name)  # than the policy, perhaps
@@ -105,6 +103,7 @@ class ServedTeacher:
                 return np.zeros(0)
             async with free:
                 found = (await self._echo_prompt(sequence.ids.tolist())).token_logprobs
+            # the server answers with one token more, and has nothing to say of the first
             known = [math.nan if p is None else p for p in found[: len(sequence.ids)]]
             return np.array([known[target] for target in sequence.targets])
 

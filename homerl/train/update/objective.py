@@ -1,6 +1,6 @@
 """The objective of an update on rollouts: their sampled tokens as arrays, the loss of each pass, and its metrics.
 
-The recipe's loss is one file of `homerl/train/losses`. What all losses share is here: the importance ratio to another
+The recipe's loss is in `homerl/train/losses`. What all losses share is here: the importance ratio to another
 sampler, the KL divergence from the reference, and the entropy bonus, which averages over the tokens of all ranks.
 
 Invariant: passes of any size add up to the loss of the whole update, because the part of a token depends on its own rollout
@@ -19,11 +19,10 @@ import torch
 
 from homerl.train.data.rollout import Rollout
 from homerl.train.losses.clipped import by_token
-from homerl.train.losses.contract import Tokens, Totals, rollout_sums
-from homerl.train.losses.registry import list_losses
-from homerl.train.packing.packed_rows import TargetScores, TokenSequence
-from homerl.train.recipe import LossSettings, RatioMask, RLVESettings
-from homerl.train.tensor_shapes import Indices, ScalarLoss, SumVector, TokenFlags, TokenLogps, TokenRollouts, TokenValues
+from homerl.train.losses.contract import Tokens, Totals, list_losses, rollout_sums
+from homerl.train.packing.packed_updates import TargetScores, TokenSequence
+from homerl.train.recipe import LossSettings, RLVESettings
+from homerl.train.tensor_shapes import Indices, ScalarLoss, SumVector, TokenLogps, TokenRollouts, TokenValues
 
 Number = TypeVar("Number")
 Part = tuple[Rollout, Sequence[float]]  # a rollout and the credit of its steps
@@ -131,7 +130,7 @@ class RolloutObjective:
         totals = Totals(len(lengths), sum(lengths), global_tokens, world_size, settings.max_episode_tokens)
         weights = tensor([self.loss.weight(length, totals) for length in lengths])
         self.weights = weights[number_token_rollouts(lengths).to(device)]
-        self.entropy_weight = settings.entropy * by_token(totals)
+        self.entropy_weight = settings.entropy * by_token(totals)  # a mean over all tokens, whatever the loss averages
         self.staleness = tensor(update - tokens.versions) if settings.async_rollouts else tensor(tokens.versions * 0)
         self.advantages = tensor(tokens.advantages) * (self.staleness <= settings.async_rollouts)
         self.sampler_logps, self.old_logps, self.reference_logps = tensor(tokens.logps), old_logps, reference_logps
@@ -144,7 +143,7 @@ class RolloutObjective:
         logps, now = scored.logps.float(), scored.logps.detach().float()
         old = now if self.old_logps is None else self.old_logps[at]
         rollout = number_token_rollouts([lengths[i] for i in members]).to(device)
-        ones = torch.ones_like(now)
+        ones = torch.ones_like(now)  # also as many tokens, once summed
         ratios = ones if self.exact else compute_importance_ratios(old, self.sampler_logps[at], rollout, settings)
         tokens = Tokens(logps, old, self.advantages[at] * ratios, rollout)
         found = self.loss.losses(tokens, settings)
@@ -205,6 +204,7 @@ def compute_kl_divergences(tokens: Tokens, reference_logps: TokenLogps) -> Token
     the loss, because the divergence is an expectation under the policy.
     """
     gap = reference_logps - tokens.logps
+    # k3 is never negative, and varies less than -gap, whose mean it shares
     return (gap.exp() - gap - 1) * tokens.ratio
 
 
@@ -216,13 +216,12 @@ def compute_importance_ratios(
     E_sampler[ratio · f] = E_trainer[f]. The bounds limit the variance; they bias the tokens that they change. If the sampler
     could not tell a log-probability (NaN), the ratio is 1.
     """
-    gaps = torch.nan_to_num(trained - sampled, nan=0.0)
+    gaps, mask = torch.nan_to_num(trained - sampled, nan=0.0), settings.ratio_mask
     ratios = gaps.exp().clamp(settings.ratio_floor, settings.ratio_cap)
-    return ratios if settings.ratio_mask is None else ratios * _is_rollout_in_bounds(gaps, rollout, settings.ratio_mask)
-
-
-def _is_rollout_in_bounds(gaps: TokenLogps, rollout: TokenRollouts, mask: RatioMask) -> TokenFlags:
-    """Whether the ratio of each token's rollout is within the bounds of the mask."""
-    total = rollout_sums(gaps, rollout)
-    ratio = (total if mask.by == "product" else total / rollout_sums(torch.ones_like(gaps), rollout)).exp()
-    return (ratio >= mask.low) & (ratio <= mask.high)
+    if mask is None:
+        return ratios
+    of_rollout = rollout_sums(gaps, rollout)  # the logarithm of the product, at each of the rollout's tokens
+    if mask.by == "mean":
+        of_rollout = of_rollout / rollout_sums(torch.ones_like(gaps), rollout)
+    of_rollout = of_rollout.exp()
+    return ratios * ((of_rollout >= mask.low) & (of_rollout <= mask.high))

@@ -20,10 +20,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import add_fused_lm_head
 
 from homerl.envs.core.documents import InputError
-from homerl.train.devices.sharding import copy_model, shard_frozen_model
 from homerl.train.model_settings import make_lora_config
-from homerl.train.recipe import LossSettings, RLVERecipe
-from homerl.train.recipe_checks import parallel_mode, starts_without_weights
+from homerl.train.parallel.sharding import copy_model, shard_frozen_model
+from homerl.train.recipe import LossSettings, RLVERecipe, parallel_mode, starts_without_weights
 
 
 def prepare_policy(

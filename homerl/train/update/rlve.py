@@ -4,15 +4,16 @@ An update reads from top to bottom in `RLVETrainer.training_step`. transformers'
 the schedule, checkpoints and callbacks. From the rollouts to the new weights an update passes these files, in this order:
 
 1. `update/rlve.py`, this file: `training_step` asks for the rollouts of an update, and returns its loss.
-2. `data/rollout_batches.py`: `RolloutPrefetcher.take_batch` lets the engine take the new weights (6), plays groups of
+2. `data/rollout_batches.py`: `RolloutPrefetcher.take_batch` lets the engine take the new weights (7), plays groups of
    rollouts, exchanges them between ranks, and hands on a `RolloutBatch`: this rank's rollouts, with an advantage a step.
-3. `credit/registry.py`: `assign_advantages` computes these advantages from the step rewards, group by group, by the rule of
-   the recipe's credit mode (`credit/<mode>.py`; the arithmetic that modes share is in `credit/advantages.py`).
+   `credit_group` there asks the recipe's credit mode for these advantages, group by group.
+3. `credit/step.py`, or another mode's file: computes them from the step rewards.
 4. `update/objective.py`: `collect_sampled_tokens` turns rollouts and advantages into arrays by token, `SampledTokens`.
-   `RolloutObjective` hands on the loss of each pass, from `losses/<loss>.py`, and the sums for the metrics.
-5. `packing/packed_updates.py`: `train_on_sequences` packs the sequences into rows, forwards and backwards row by row, and
+   `RolloutObjective` hands on the loss of each pass, and the sums for the metrics.
+5. `losses/clipped.py`, or the file of another loss: the loss of each token, and its weight.
+6. `packing/packed_updates.py`: `train_on_sequences` packs the sequences into rows, forwards and backwards row by row, and
    leaves the gradients of the update in the model. transformers then makes the optimizer's step.
-6. `engines/weight_sync.py`: `sync` sends the new weights to the sampler, before the next rollouts.
+7. `engines/weight_sync.py`: `sync` sends the new weights to the sampler, before the next rollouts.
 
 Invariants:
 - Only sampled tokens have an advantage: that of their own step. Sampled text is never tokenised again.
@@ -64,18 +65,15 @@ from homerl.train.data.rollout_batches import (
     reward_metrics,
     world_metrics,
 )
-from homerl.train.devices.parallel import ParallelTrainer
-from homerl.train.engines.registry import chosen_engine
+from homerl.train.engines.contract import chosen_engine
 from homerl.train.model_sources import read_max_positions
-from homerl.train.recipe import RLVERecipe
-from homerl.train.recipe_checks import has_sharded_weights, refuse_untrainable, starts_without_weights, world_size
+from homerl.train.parallel.parallel_trainer import ParallelTrainer
+from homerl.train.recipe import RLVERecipe, has_sharded_weights, refuse_untrainable, world_size
 from homerl.train.tensor_shapes import TokenLogps
 from homerl.train.training_setup import (
-    add_liger_kernels,
     load_chat_tokenizer,
-    load_policy,
+    load_trainable_model,
     make_trainer_updates,
-    metric_reporters,
     shared_training_arguments,
     train_and_save_model,
 )
@@ -83,12 +81,11 @@ from homerl.train.update.distillation import add_teacher_advantages, make_teache
 from homerl.train.update.evaluation import HeldOutEvaluation
 from homerl.train.update.objective import RolloutObjective, SampledTokens, collect_sampled_tokens
 from homerl.train.update.policy_and_reference import ReferenceModel, add_scoring_head, prepare_policy
-from homerl.train.watch.metrics_log import PanelsCallback
-from homerl.train.watch.sentinel import Sentinel, UpdateSignal
-from homerl.train.watch.transcripts import log_transcripts
-from homerl.train.watch.watchdog import PhaseTimer, Watchdog
-from homerl.train.workarounds.unsharded_loading import load_unsharded
-from homerl.worlds.users.user_factory import open_user_factory
+from homerl.train.watch.lost_signal import Sentinel, signal_metrics
+from homerl.train.watch.metrics_log import PanelsCallback, log_transcripts, metric_reporters
+from homerl.train.watch.phase_deadlines import PhaseTimer, Watchdog
+from homerl.train.workarounds import load_unsharded
+from homerl.worlds.users import open_user_factory
 
 
 def train_rlve(recipe: RLVERecipe) -> Path:
@@ -112,8 +109,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
         )
         arguments = make_rlve_arguments(recipe)
         with load_unsharded():
-            model = add_liger_kernels(load_policy(recipe.model, source, starts_without_weights(recipe)), recipe)
-            trainer = RLVETrainer(recipe, player, model, tokenizer, arguments)
+            trainer = RLVETrainer(recipe, player, load_trainable_model(recipe, source), tokenizer, arguments)
         with Watchdog(trainer.phases, dict(recipe.deadlines)):
             return train_and_save_model(trainer, tokenizer, recipe.out, settings.seconds, settings.iterations)
 
@@ -186,7 +182,7 @@ class RLVETrainer(ParallelTrainer):
         self.batch: RolloutBatch | None = None
         self.sentinel = Sentinel(recipe.sentinel, distilled=recipe.rlve.distill is not None)
         self._metrics: defaultdict[str, list[float]] = defaultdict(list)  # since the last log
-        self.reference = ReferenceModel(recipe, model)
+        self.reference = ReferenceModel(recipe, model)  # before the policy gets an adapter or another head
         set_seed(recipe.seed)  # adapters begin at random
         super().__init__(prepare_policy(model, recipe, tokenizer), arguments, processing_class=tokenizer)
         state, settings, order = self.accelerator, recipe.rlve, recipe.rlve.curriculum
@@ -200,7 +196,7 @@ class RLVETrainer(ParallelTrainer):
         verified = index_verified_trajectories(order.prefix, recipe.blueprints, blueprint)
         supply = RolloutSupply(settings, recipe.seed, player, blueprint, curriculum, ranks, verified)
         self.prefetcher = RolloutPrefetcher(supply, settings.async_rollouts, self.steps)
-        player.engine.attach(self, self.phases)
+        player.engine.attach(self, self.phases)  # the weights are not yet in shards, as they are once training begins
         # what observes them
         self.evaluation = HeldOutEvaluation(recipe, player, ranks)
         self.add_callback(CurriculumState(curriculum))
@@ -227,6 +223,7 @@ class RLVETrainer(ParallelTrainer):
         model.train()
         if self.batch is None or step % settings.iterations == 0:
             self.batch = self.play_rollouts(step)  # episodes of all ranks, with the credit of their steps
+            # what is scored before the first of several optimizer steps stays the same in all of them
             tokens = collect_sampled_tokens(self.batch.own_rollouts())
             global_tokens = self._count_tokens(tokens)
             old_logps = reference_logps = None
@@ -250,6 +247,7 @@ class RLVETrainer(ParallelTrainer):
             self._report_rollouts(self.batch)
         sequences = self.objective.tokens.sequences
         loss, sums = self.updates.train_on_sequences(model, sequences, self.objective, self.check_loss)  # by passes
+        # sums over all ranks, of which metrics are means: a mean of the ranks' means would weigh tokens unequally
         metrics = self.objective.objective_metrics(ranks.reduce(sums).tolist())
         self.sentinel.update_metrics = {
             "sentinel/logp_gap": metrics["sentinel/logp_gap"],
@@ -333,15 +331,11 @@ class RLVETrainer(ParallelTrainer):
     def _report_rollouts(self, batch: RolloutBatch) -> None:
         """Log the metrics of the update and let the sentinel check them. They are the same on every rank."""
         rows = batch.rows
-        signal = UpdateSignal(
-            batch.advantages,
-            lengths=[row["trained"] for row in rows],
-            returns=[sum(row["played"].rewards) for row in rows],
-            valid=[row["played"].counts for row in rows],
-            group=self.recipe.rlve.group,
-        )
+        lengths, returns = [row["trained"] for row in rows], [sum(row["played"].rewards) for row in rows]
+        valid = [row["played"].counts for row in rows]
+        signal = signal_metrics(batch.advantages, lengths, returns, valid, self.recipe.rlve.group)
         parts = world_metrics(rows, self.recipe.blueprints.recipe)
-        metrics = reward_metrics(rows) | signal.signal_metrics() | episode_metrics(rows) | parts | batch.metrics
+        metrics = reward_metrics(rows) | signal | episode_metrics(rows) | parts | batch.metrics
         self._add_metrics(metrics | self.player.play_metrics())
         self.sentinel.check_update(metrics)
 

@@ -26,23 +26,20 @@ from homerl.train.data.sft_dialogues import (
     tokenize_dialogues,
     trajectories_file,
 )
-from homerl.train.devices.parallel import ParallelTrainer
 from homerl.train.model_settings import make_lora_config
-from homerl.train.packing.packed_rows import IGNORE_INDEX, TargetScores, TokenSequence
-from homerl.train.packing.packed_updates import LossAndSums
-from homerl.train.recipe import SFTRecipe
-from homerl.train.recipe_checks import refuse_untrainable, starts_without_weights, world_size
+from homerl.train.packing.packed_updates import IGNORE_INDEX, LossAndSums, TargetScores, TokenSequence
+from homerl.train.parallel.parallel_trainer import ParallelTrainer
+from homerl.train.recipe import SFTRecipe, refuse_untrainable, world_size
 from homerl.train.training_setup import (
-    add_liger_kernels,
     load_chat_tokenizer,
-    load_policy,
+    load_trainable_model,
     make_scratch_model,
     make_trainer_updates,
     shared_training_arguments,
     train_and_save_model,
 )
-from homerl.train.watch.watchdog import TRAIN, PhaseTimer, Watchdog
-from homerl.train.workarounds.unsharded_loading import load_unsharded
+from homerl.train.watch.phase_deadlines import TRAIN, PhaseTimer, Watchdog
+from homerl.train.workarounds import load_unsharded
 
 
 def train_sft(recipe: SFTRecipe) -> Path:
@@ -76,7 +73,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
         trainer = PackedSFTTrainer(
             recipe,
             RankBatches(lengths, each, world_size(), recipe.seed, settings.in_order, homes, together),
-            model=add_liger_kernels(load_policy(recipe.model, source, starts_without_weights(recipe)), recipe),
+            model=load_trainable_model(recipe, source),
             args=arguments,
             train_dataset=dialogues.with_format("numpy"),
             processing_class=tokenizer,
@@ -121,6 +118,7 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
             if self.accelerator.num_processes > 1:  # one rank alone does not wait for its GPU, which may still be at work
                 counts = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device)).tolist()
             tokens, targets = counts
+            # gradients are averaged over ranks, so the mean over all tokens has this factor
             weight = self.accelerator.num_processes / max(1, targets)
 
             def objective(members: list[int], scored: TargetScores) -> LossAndSums:

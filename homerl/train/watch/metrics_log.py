@@ -1,5 +1,5 @@
 """Shows and keeps the metrics of a training: a panel in the terminal, sections of W&B, trackio and TensorBoard, and
-`metrics.jsonl` in the run's folder.
+`metrics.jsonl` in the run's folder. Dialogues of an update become a table of W&B, with the reward of each step.
 
 Invariants:
 - It computes nothing but the arrangement of what was logged. A metric that a run does not have is left out.
@@ -29,8 +29,11 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from homerl.envs.core.documents import write_atomic
 from homerl.host.progress_bar import progress_bar, write_plain_lines
-from homerl.train.credit.registry import list_credit_modes
-from homerl.train.watch.watchdog import SHARES
+from homerl.host.recipe_files import BaseRecipe
+from homerl.play.trajectory import Trajectory
+from homerl.train.credit.contract import list_credit_modes
+from homerl.train.recipe import RLVERecipe
+from homerl.train.watch.phase_deadlines import SHARES
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -69,6 +72,11 @@ def sort_into_sections(logs: Mapping[str, Any]) -> dict[str, float]:
         if section and isinstance(value, (int, float)):
             by_section[f"{section}/{name}"] = value
     return by_section
+
+
+def metric_reporters(recipe: BaseRecipe) -> list[str]:
+    """The names of the services that get metrics besides `metrics.jsonl`."""
+    return [name for name in recipe.report_to if name != "wandb" or recipe.wandb.mode != "disabled"]
 
 
 class PanelsCallback(TrainerCallback):
@@ -149,6 +157,41 @@ def draw_time_shares(logs: Mapping[str, Any]) -> Text:
         if share >= 0.01:
             legend.append(f"  {name} {share:.0%}", style=COLOURS[name])
     return bar + legend + Text(f"  of {logs.get('time/seconds', 0.0):.0f} s")
+
+
+SHOWN = 8
+COLUMNS = ("update", "blueprint", "outcome", "return", "rewards by step", "dialogue")
+
+
+def log_transcripts(recipe: RLVERecipe, trajectories: Sequence[Trajectory], update: int) -> None:
+    """Log the first few trajectories of an update, if the recipe allows it and a W&B run is open."""
+    if "wandb" not in metric_reporters(recipe) or not recipe.wandb.transcripts:
+        return
+    import wandb
+
+    if wandb.run is None:
+        return
+    table = wandb.Table(columns=list(COLUMNS))
+    for trajectory in trajectories[:SHOWN]:
+        rewards = [sum(parts.values()) for parts in trajectory.rewards]
+        table.add_data(
+            update,
+            trajectory.blueprint["id"],
+            str(trajectory.outcome),
+            sum(rewards),
+            " ".join(f"{r:+.2f}" for r in rewards),
+            format_transcript(trajectory),
+        )
+    wandb.log({"transcripts": table}, commit=False)
+
+
+def format_transcript(trajectory: Trajectory) -> str:
+    """The dialogue after the system message, as one line for each message."""
+    lines = []
+    for message in trajectory.messages[1:]:
+        calls = [call["function"]["arguments"] for call in message.get("tool_calls") or ()]
+        lines.append(f"{message['role']}: {' '.join([message['content'], *calls]).strip()}")
+    return "\n".join(lines)
 
 
 class ProgressCallback(TrainerCallback):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from homerl.envs.assistant.home_import import ImportedHome, build_import_report, import_home, import_notes_table
-from homerl.envs.assistant.listing.generic_products import ImportNote, to_identifier
-from homerl.envs.assistant.listing.home_listing import ENTRIES, EXPOSED, SERVICES, STATES, Listing
+from homerl.envs.assistant.listing.entity_products import to_identifier
+from homerl.envs.assistant.listing.home_listing import ENTRIES, EXPOSED, SERVICES, STATES, ImportNote, Listing
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -56,7 +56,7 @@ def test_a_number_of_a_helper_is_not_rounded_to_its_step() -> None:
     (row,) = (one for one in home.sources[STATES] if one["entity_id"] == name)
     between = row | {"state": "45.37", "attributes": row["attributes"] | {"step": 0.25}}
     rows = [between if one is row else one for one in home.sources[STATES]]
-    made = import_home(home.model_copy(update={"sources": home.sources | {STATES: rows}}), everything=True)
+    made = import_home(home.with_sources({STATES: rows}), everything=True)
     twin = made.home
     assert twin.read_value(name, "state") == 45.37 and not [note for note in made.notes if note.entity == name]
     twin.call(name, "set_value", (), {"value": 51.234})

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from homerl.envs.assistant.home_import import import_home, write_import_report
-from homerl.envs.assistant.listing.exposure import select_entities
 from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, ENTRIES, STATES
+from homerl.envs.assistant.listing.home_setup import select_entities
 from homerl.envs.assistant.listing.listing_files import load_listing, save_listing
 from homerl.envs.assistant.privacy import hide_secret_values, strip_private_listing
 from homerl.envs.homeenv.sim.home_file import home_to_json
@@ -36,7 +36,7 @@ def test_no_token_place_or_account_is_left() -> None:
 def test_the_code_of_a_lock_is_not_kept(tmp_path: Path) -> None:
     said = {"lock": {"default_code": "4711"}, "conversation": {"should_expose": True, "pin": "4711"}}
     entries = listing().sources[ENTRIES] | {"lock.front_door": {"entity_id": "lock.front_door", "options": said}}
-    imported = import_home(listing().model_copy(update={"sources": listing().sources | {ENTRIES: entries}}))
+    imported = import_home(listing().with_sources({ENTRIES: entries}))
     kept = save_listing(imported.listing, tmp_path)
     write_import_report(imported, tmp_path / "report.json")
     assert "4711" not in kept.read_text() and "lock.front_door" in imported.home.plan.devices_by_did
@@ -73,8 +73,8 @@ def test_what_an_automation_writes_into_a_text_is_not_kept_where_texts_are_passw
     """Which of them it writes into may be told by area or label, so nobody reads what is written into any."""
     action = {"action": "text.set_value", "target": {"entity_id": text}, "data": {"value": "hunter2"}}
     automation = {"id": "1", "triggers": [{"trigger": "time", "at": "07:00:00"}], "actions": [action]}
-    sources = listing().sources | {AUTOMATIONS: {"automation.wifi": automation}}
-    imported = import_home(listing().model_copy(update={"sources": sources}), everything=True)
+    told = {AUTOMATIONS: {"automation.wifi": automation}}
+    imported = import_home(listing().with_sources(told), everything=True)
     assert text in imported.home.plan.devices_by_did
     assert "hunter2" not in save_listing(imported.listing, tmp_path).read_text() + json.dumps(home_to_json(imported.home))
 

@@ -58,7 +58,7 @@ def test_a_pickled_environment_behaves_alike_ever_after(home, rng, toolset):
     env = HomeEnv(home, ("home.temperature > 15", "home.humidity < 40"), toolset)
     env.action_space.seed(rng.randrange(9))
     twin = again(env)
-    assert twin.tools == env.tools and twin.named == env.named
+    assert twin.tools == env.tools and twin.tools_with_name == env.tools_with_name
     for _ in range(8):
         action = env.action_space.sample()
         assert action == twin.action_space.sample()

@@ -55,6 +55,15 @@ def test_a_file_and_a_folder_are_plug_ins_and_helpers_are_not(package, tmp_path)
     assert list(shapes(package)) == ["square", "circle", "star"]
 
 
+def test_a_file_may_define_several_under_their_own_names(package, tmp_path):
+    several = SQUARE.replace("square", "circle").replace("SHAPE = Square()", "class Oval(Square):\n    name = 'oval'\n")
+    (tmp_path / "more/round.py").write_text(f"{several}SHAPE = Square(), Oval()")
+    assert list(shapes(package)) == ["square", "circle", "oval"]
+    (tmp_path / "more/oval.py").write_text(SQUARE.replace("square", "oval"))
+    with pytest.raises(InputError, match="more/round.py: there is a 'oval' already: .*more/oval.py"):
+        shapes(package)
+
+
 def test_a_plug_in_without_a_name_has_that_of_its_file(tmp_path, monkeypatch):
     (tmp_path / "sizes_under_test").mkdir()
     (tmp_path / "sizes_under_test/__init__.py").write_text("")
@@ -74,6 +83,7 @@ def test_a_plug_in_without_a_name_has_that_of_its_file(tmp_path, monkeypatch):
         ("odd-name", SQUARE, "more/odd-name.py: 'odd-name' is no name for a plug-in"),
         ("kind", SQUARE.replace("Square()", "Square"), "more/kind.py: SHAPE is a class\nwrite `SHAPE = Square\\(\\)`"),
         ("type", "SHAPE = [4]", "more/type.py: SHAPE is a list\nit must be a Shape"),
+        ("empty", "SHAPE = ()", "more/empty.py: SHAPE is a tuple\nit must be a Shape"),
         ("nameless", SQUARE.replace('name = "square"', "x = 1"), "more/nameless.py: SHAPE lacks `name`"),
         ("syntax", "SHAPE = (", "more/syntax.py:1: the file cannot be imported: SyntaxError: '\\(' was never closed"),
         ("slip", "\nimport math\nSHAPE = math.sqr(2)", "more/slip.py:3: the file cannot be imported: AttributeError: "),

@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.core.hashing import text_hash
-from homerl.envs.core.state_encoding import AddedField, state_text, written_as, written_by
+from homerl.envs.core.state_encoding import AddedField, state_text, text_hash, written_as, written_by
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.air_physics import Outdoors
-from homerl.envs.homeenv.sim.state.rules_and_programs import Action
+from homerl.envs.homeenv.sim.rules import Action
+from homerl.envs.personalhome.sim.env import call_household_tool
 from homerl.envs.personalhome.sim.household import Fact, LifeEvent, Member, Memory, Pet
 from homerl.envs.personalhome.sim.household_state import HouseholdState, Note, Routine
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool
 from homerl.envs.simuhome.sim.air import Influence
 from homerl.envs.simuhome.sim.device_catalogue import Struct, all_enumerations
 from homerl.envs.simuhome.sim.env import SimuHome

@@ -14,8 +14,8 @@ from homerl.envs.homeenv.sim.devices.device_spec import Catalogue
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS
 from homerl.envs.personalhome.sim.appliance_catalogue import (
-    FILE,
     FOLDER,
+    USUAL_FILE,
     appliance_kinds,
     is_sensor,
     load_appliance_catalogue,
@@ -143,7 +143,7 @@ def test_an_ordinary_state_is_complete_possible_and_of_its_seed():
         )
         assert state == usual_state(spec, random.Random("one"))
         drawn = [attribute.name for attribute in spec.attributes if attribute.type in ("bool", "str", "list", "tuple")]
-        listed = read_usual_values(read_yaml(FILE))[spec.category]
+        listed = read_usual_values(read_yaml(USUAL_FILE))[spec.category]
         assert set(drawn) <= listed.keys(), f"{spec.name}: random letters and alarms are no ordinary state"
 
 
@@ -171,7 +171,7 @@ def test_in_an_ordinary_home_nothing_burns_leaks_or_stands_open_and_nobody_was_t
     ],
 )
 def test_a_wrong_file_of_ordinary_states_is_refused_with_the_place(kind, put, says):
-    document = read_yaml(FILE)
+    document = read_yaml(USUAL_FILE)
     data = {name: value for name, value in document.data.items() if name != kind} | ({} if put is None else {kind: put})
     with pytest.raises(InputError) as error:
         read_usual_values(Document(document.path, data, document.lines))

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import Document, InputError, read_yaml
-from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds
-from homerl.envs.personalhome.sim.appliance_features import (
-    FILE,
+from homerl.envs.personalhome.sim.appliance_catalogue import (
+    FEATURES_FILE,
+    appliance_kinds,
     feature_need_keys,
     load_features,
     rank_features,
@@ -63,7 +63,7 @@ def test_the_ranking_holds_every_feature_once_and_falls():
     ],
 )
 def test_a_wrong_feature_is_refused_with_its_line(key, put, says):
-    document = read_yaml(FILE)
+    document = read_yaml(FEATURES_FILE)
     data = {**document.data, "stove.turn_off": {**document.data["stove.turn_off"], key: put}}
     with pytest.raises(InputError) as error:
         read_features(Document(document.path, data, document.lines))
@@ -71,7 +71,7 @@ def test_a_wrong_feature_is_refused_with_its_line(key, put, says):
 
 
 def test_a_method_without_a_feature_and_a_feature_without_a_method_are_refused():
-    document = read_yaml(FILE)
+    document = read_yaml(FEATURES_FILE)
     less = {key: value for key, value in document.data.items() if key != "stove.turn_off"}
     for data in (less, {**document.data, "stove.explode": document.data["stove.turn_off"]}):
         with pytest.raises(InputError, match=r"stove\.(turn_off' is not described|explode' is no method)"):

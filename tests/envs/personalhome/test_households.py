@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.maker.lexicon import Half
+from homerl.envs.homeenv.maker.home_names import Half
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor, load_appliance_catalogue, rooms_for_kind
@@ -25,9 +25,9 @@ from homerl.envs.personalhome.sim.generate.consistency_rules import (
     DatedFact,
     fact_problem,
     find_fact_clash,
+    household_life,
     household_problems,
 )
-from homerl.envs.personalhome.sim.generate.life_facts import household_life
 from homerl.envs.personalhome.sim.household import Fact, Household
 from homerl.envs.personalhome.sim.situations import load_situations
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words, load_vocabulary

@@ -10,8 +10,8 @@ import pytest
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
-from homerl.envs.personalhome.sim.generate import persona_seeds as personas
-from homerl.envs.personalhome.sim.generate.persona_seeds import load_personas
+from homerl.envs.personalhome.sim.generate import people as personas
+from homerl.envs.personalhome.sim.generate.people import load_personas
 
 ROWS = [
     {

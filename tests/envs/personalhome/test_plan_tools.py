@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.personalhome.sim.env import TOOLS, call_household_tool
 from homerl.envs.personalhome.sim.household_state import HouseholdState, Note
 from homerl.envs.personalhome.sim.tools.contract import household_tool_schema
-from homerl.envs.personalhome.sim.tools.registry import TOOLS, call_household_tool
 
 
 def written(state: HouseholdState, name: str, arguments: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:

@@ -15,12 +15,11 @@ from scene_household import scene_household
 
 from homerl.envs.core.world import check_world
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.personalhome.sim.env import PersonalHome
+from homerl.envs.personalhome.sim.env import TOOLS, PersonalHome, call_household_tool, list_offered_tools
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.scene.transcript_writer import playable_situations, write_transcript
 from homerl.envs.personalhome.sim.tools import scene_tools as scene
-from homerl.envs.personalhome.sim.tools.registry import TOOLS, call_household_tool, list_offered_tools
 from tests.envs.personalhome.conftest import small_household
 
 NAMES = {tool.name for tool in scene.TOOLS}

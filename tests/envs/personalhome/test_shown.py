@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from homerl.envs.personalhome.sim.env import call_household_tool
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import household_shown
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words
 
 KEYS = {

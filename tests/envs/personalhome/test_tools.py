@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds
-from homerl.envs.personalhome.sim.appliance_features import load_features
+from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds, load_features
+from homerl.envs.personalhome.sim.env import TOOLS, call_household_tool
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.sim.refusals import RULES
-from homerl.envs.personalhome.sim.tools.device_tools import ASKED
-from homerl.envs.personalhome.sim.tools.registry import TOOLS, call_household_tool
+from homerl.envs.personalhome.sim.tools.contract import RULES
+from homerl.envs.personalhome.sim.tools.household_tools import ASKED
 
 
 def refusal(state: HouseholdState, name: Any, arguments: Any) -> Refused:

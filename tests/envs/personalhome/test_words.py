@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 
-from homerl.envs.homeenv.maker.lexicon import Half
+from homerl.envs.homeenv.maker.home_names import Half
 from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds, sensor_kinds
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Fact, Habit, Household, Taste

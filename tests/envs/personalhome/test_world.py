@@ -14,11 +14,10 @@ from mutations import JUNK
 
 from homerl.envs.core.world import check_world
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.personalhome.sim.env import PersonalHome
+from homerl.envs.personalhome.sim.env import TOOLS, PersonalHome, call_household_tool, list_offered_tools
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.sim.refusals import RULES
-from homerl.envs.personalhome.sim.tools.registry import TOOLS, call_household_tool, list_offered_tools
+from homerl.envs.personalhome.sim.tools.contract import RULES
 from tests.envs.personalhome.conftest import printed, small_household
 
 CALLS: dict[str, dict[str, Any]] = {

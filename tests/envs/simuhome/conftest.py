@@ -11,8 +11,7 @@ import pytest
 from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim import service
 from homerl.envs.simuhome.sim import virtual_time as passage
-from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.operation_results import OperationError
+from homerl.envs.simuhome.sim.home import MatterHome, OperationError
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = Path(os.environ.get("HOMERL_SIMUHOME_SAMPLES", ROOT / "../shared/samples/simuhome"))

@@ -13,8 +13,8 @@ from homerl.envs.simuhome.sim import tools
 from homerl.envs.simuhome.sim.device_catalogue import device_types
 from homerl.envs.simuhome.sim.env import SimuHome
 from homerl.envs.simuhome.sim.episode_file import read_episode
-from homerl.envs.simuhome.sim.generate import generate_episode
 from homerl.envs.simuhome.sim.reference_solution import solution_calls
+from homerl.envs.simuhome.tasks.episode_generator import generate_episode
 
 TYPES = ("qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3")
 each_type = pytest.mark.parametrize("query_type", TYPES)

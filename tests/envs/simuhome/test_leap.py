@@ -21,8 +21,7 @@ from homerl.envs.simuhome.sim import virtual_time as passage
 from homerl.envs.simuhome.sim import virtual_time as workflows
 from homerl.envs.simuhome.sim.device_catalogue import device_types
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
-from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.operation_results import OperationError
+from homerl.envs.simuhome.sim.home import MatterHome, OperationError
 from tests.envs.simuhome.conftest import BASE_TIME, build, each_sample
 from tests.envs.simuhome.oracle import Ticking
 

@@ -10,6 +10,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
+from tree_search import search_tree
 
 from homerl.bench.suites import read_suite
 from homerl.envs.core.documents import InputError
@@ -27,7 +28,6 @@ from homerl.envs.simuhome.bench.suite import (
 from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim.episode_file import EpisodeFile, read_episode
-from homerl.envs.simuhome.sim.generate import generate_episode
 from homerl.envs.simuhome.tasks.answer_checks import expert_reply, goals_answered, names_only_reason
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import (
@@ -38,16 +38,15 @@ from homerl.envs.simuhome.tasks.blueprint import (
     pack_home,
     unpack_home,
 )
+from homerl.envs.simuhome.tasks.episode_generator import generate_episode
 from homerl.envs.simuhome.tasks.expert import BASELINES, FixedAnswerAgent, SimuHomeExpert, acting_message, expert_plan
-from homerl.envs.simuhome.tasks.languages import simuhome_grammar
-from homerl.envs.simuhome.tasks.sentences import request_wordings
+from homerl.envs.simuhome.tasks.sentences import request_wordings, simuhome_grammar
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.replay import first_difference, reverify_file
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, trajectory_from_row, trajectory_to_row
-from homerl.play.words.splits import Voice, split_of
-from homerl.synth.mcts import search_tree
+from homerl.play.words.grammar import Voice, split_of
 from homerl.synth.recipe import SynthesisConfig
 from homerl.synth.shards import make_shard
 from homerl.worlds.contract import ExpertConfig
@@ -59,7 +58,7 @@ from homerl.worlds.registry import (
     restore_situation,
     world_of,
 )
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.simuhome.conftest import SAMPLES, each_sample
 
 each_group = pytest.mark.parametrize("group", GROUPS)
@@ -413,7 +412,7 @@ def test_the_reason_of_a_refusal(reason, text):
 
 
 def test_a_refusal_that_names_every_reason_names_none():
-    text = BASELINES["refuses"]().words
+    text = BASELINES["refuses"]().answer
     assert not any(names_only_reason(reason, text) for reason in ("absent", "limit", "conflict"))
 
 

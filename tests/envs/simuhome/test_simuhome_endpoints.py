@@ -12,14 +12,13 @@ import pytest
 
 from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.bench.judge import JudgeSettings
-from homerl.bench.rescore import rescore_run
+from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import write_suite
 from homerl.envs.simuhome.bench.suite import simuhome_instance
-from homerl.envs.simuhome.sim import react_format as react
-from homerl.envs.simuhome.tasks.author import make_group_blueprint
+from homerl.envs.simuhome.tasks import react_agent as react
+from homerl.envs.simuhome.tasks.author import SimuHomeParaphraser, make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.envs.simuhome.tasks.expert import actions_in_messages, expert_plan
-from homerl.envs.simuhome.tasks.paraphrase import SimuHomeParaphraser
 from homerl.envs.simuhome.tasks.react_agent import ReActAgent, react_reply
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.endpoint_settings import ParaphraseSettings
@@ -28,10 +27,10 @@ from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome, read_rows
-from homerl.play.words.splits import split_of
+from homerl.play.words.grammar import split_of
 from homerl.report.pages.bench_report import write_bench_report
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.helpers.scripted_server import MODEL, ScriptedServer
 
 QUICK = Patience(timeout=5, deadline=10, tries=2)

@@ -13,16 +13,16 @@ from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim.device_catalogue import device_types
 from homerl.envs.simuhome.sim.env import SimuHome
 from homerl.envs.simuhome.sim.episode_file import EpisodeFile, read_episode
-from homerl.envs.simuhome.sim.generate import generate_episode
 from homerl.envs.simuhome.tasks.answer_checks import expected_answers, expert_reply, goals_answered, states_value
 from homerl.envs.simuhome.tasks.blueprint import GROUPS, blueprint_from_episode
+from homerl.envs.simuhome.tasks.episode_generator import generate_episode
 from homerl.envs.simuhome.tasks.expert import SimuHomeExpert
-from homerl.envs.simuhome.tasks.languages import reasons_in, simuhome_grammar
+from homerl.envs.simuhome.tasks.sentences import reasons_in, simuhome_grammar
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.simuhome.conftest import each_sample
 
 BASE_TIME = "2025-08-23 10:00:00"

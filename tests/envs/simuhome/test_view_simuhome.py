@@ -12,8 +12,7 @@ import pytest
 
 from homerl.bench.suites import read_suite
 from homerl.envs.simuhome.bench.suite import play_simuhome_instance
-from homerl.envs.simuhome.pages.episode import make_simuhome_page, render_simuhome_page
-from homerl.envs.simuhome.pages.home_texts import device_names, plain_goal_texts
+from homerl.envs.simuhome.pages.episode import SimuHomePage, device_names, plain_goal_texts, render_simuhome_page
 from homerl.envs.simuhome.tasks.expert import BASELINES, FixedAnswerAgent
 from homerl.envs.simuhome.tasks.situation import exact_goal_texts as exact_goals
 from homerl.worlds.registry import begin_episode
@@ -30,11 +29,11 @@ def played(line, agent=None):
 @pytest.mark.parametrize("line", PLACES)
 def test_what_is_drawn_is_what_happened(line):
     trajectory = played(line)
-    drawn = make_simuhome_page(trajectory)
+    drawn = SimuHomePage(trajectory)
     assert {room.name for room in drawn.rooms} == set(trajectory.blueprint["home"]["rooms"])
     assert all(len(room.plots) == 4 for room in drawn.rooms)
     assert [mark.number for mark in drawn.calls] == list(range(1, trajectory.tool_calls + 1))
-    assert all(met for *_, met in drawn.goals) and drawn.replay.episode.situation.final_answer
+    assert all(met for *_, met in drawn.goals) and drawn.replay.situation.final_answer
     assert all(window.tone == "met" and window.left >= 0 and window.left + window.width <= 100 for window in drawn.windows)
     assert all(flow.tone == "completed" for flow in drawn.flows)
     goals = trajectory.blueprint["task"]["eval"]["goals"]
@@ -51,10 +50,10 @@ def test_what_is_drawn_is_what_happened(line):
 
 
 def test_who_does_nothing_leaves_curves_as_they_were():
-    drawn = make_simuhome_page(played(120, BASELINES["nothing"]()))
+    drawn = SimuHomePage(played(120, BASELINES["nothing"]()))
     assert all(plot.curve == plot.untouched for room in drawn.rooms for plot in room.plots)
     assert not all(met for *_, met in drawn.goals)
-    moved = make_simuhome_page(played(120))
+    moved = SimuHomePage(played(120))
     assert any(plot.wanted and plot.curve != plot.untouched for room in moved.rooms for plot in room.plots)
 
 
@@ -65,19 +64,19 @@ def test_the_key_names_the_colours_that_are_drawn():
 
 
 def test_beside_a_device_that_changes_stands_how_it_ends():
-    drawn = make_simuhome_page(played(420))
+    drawn = SimuHomePage(played(420))
     ends = [spans[-1].text for room in drawn.rooms if room.concerned for _, spans in room.moving]
     assert ends and all(f"<small>→ {text}</small>" in render_simuhome_page(played(420)) for text in ends)
 
 
 def test_a_goal_names_a_place_once():
-    assert all(exact.count("living_room") <= 1 for _, exact, _ in make_simuhome_page(played(2)).goals)
+    assert all(exact.count("living_room") <= 1 for _, exact, _ in SimuHomePage(played(2)).goals)
 
 
 def test_goals_are_in_peoples_words_with_units_and_keep_the_exact_path_as_a_title():
     tasks = [json.dumps(one.blueprint.model_dump(mode="json")["task"]) for one in SUITE]
     line = next(at for at, task in enumerate(tasks) if '100ths", "value":' in task)
-    drawn = make_simuhome_page(played(line))
+    drawn = SimuHomePage(played(line))
     said, exact = (" ".join(column) for column in list(zip(*drawn.goals))[:2])
     assert "100ths" in exact and "1.WindowCovering" in exact
     assert "blinds" in said and " % closed" in said and "100ths" not in said and "1." not in said
@@ -91,7 +90,7 @@ def test_every_episode_of_the_suite_is_said_without_identifiers():
         blueprint = instance.blueprint.model_dump(mode="json")
         devices = begin_episode(instance.blueprint, instance.limits_for("eia")).situation.home.plan.devices
         said = list(plain_goal_texts(blueprint["task"], devices))
-        assert len(said) == len(exact_goals(blueprint["task"]))
+        assert len(said) == len(exact_goals(blueprint))
         assert not [text for text in said if re.search(r"[a-z]_[a-z]|[a-z][A-Z]|100ths", re.sub(r"get_\w+", "", text))]
 
 

@@ -12,9 +12,9 @@ from gymnasium.utils.env_checker import check_env
 
 from homerl.envs.core.world import check_world
 from homerl.envs.simuhome.sim import home_loading as load
-from homerl.envs.simuhome.sim import react_format as react
 from homerl.envs.simuhome.sim import tools
 from homerl.envs.simuhome.sim.env import SimuHome
+from homerl.envs.simuhome.tasks import react_agent as react
 from tests.envs.simuhome.conftest import BASE_TIME, each_sample
 
 KINDS = ("air_conditioner", "dimmable_light", "dishwasher", "rvc", "tv", "window_covering_controller", "humidifier")

@@ -139,7 +139,7 @@ def test_the_command_begins_without_the_libraries_that_only_some_commands_need()
 
 
 def test_work_without_models_and_servers_loads_no_library_for_them() -> None:
-    modules = "homerl.app.chat.partner, homerl.synth.shards, homerl.app.runs.flywheel"
+    modules = "homerl.app.chat.session, homerl.synth.shards, homerl.app.runs.flywheel"
     modules += ", homerl.app.user_audit, homerl.app.play_suite"
     heavy = (
         "accelerate",

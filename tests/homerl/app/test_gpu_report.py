@@ -54,7 +54,7 @@ from gpu.report import begun, beside, in_order, run_side
 from gpu.sft import operations
 from gpu.tables import show
 from gpu.watch import RESERVE, Watch, as_figures, watching
-from homerl.train.model_sizes import KNOWN
+from homerl.train.model_settings import KNOWN
 from homerl.train.packing.compiled_layers import CompiledLayers
 
 ROOT = Path(__file__).parents[3]

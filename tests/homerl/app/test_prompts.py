@@ -26,7 +26,7 @@ from homerl.rewards.composite import RewardWeights
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.training_setup import load_chat_tokenizer
 from homerl.worlds.registry import default_world, make_blueprint_of_seed
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ROOT = Path(__file__).parents[3]
 SCRATCH = {"hidden_size": 16, "layers": 1, "heads": 1, "kv_heads": 1, "head_dim": 16, "intermediate_size": 16}

@@ -22,7 +22,7 @@ from homerl.play.trajectory import JSON_COLUMNS, trajectory_to_row
 from homerl.report.cards.json_schemas import build_json_schemas, schema_file_name, write_json_schemas
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 REGISTRY = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in build_json_schemas().items())
 

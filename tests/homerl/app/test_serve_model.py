@@ -29,8 +29,7 @@ from homerl.host.web_server import ServerAddress
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.llm_agent import LLMAgent
 from homerl.models.policy.policy_agent import Sample
-from homerl.play.chat_messages import Observation
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 
 
 @pytest.fixture(scope="module")

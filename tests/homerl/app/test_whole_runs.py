@@ -13,7 +13,7 @@ import yaml
 from command import homerl as inside
 from forked import homerl
 
-from homerl.app.chat.partner import find_model_and_terms
+from homerl.app.chat.session import find_model_and_terms
 from homerl.app.runs.launch import run_recipe
 from homerl.app.runs.recipe import load_recipe, recipe_data
 from homerl.app.runs.run_folder import copy_recipe_files

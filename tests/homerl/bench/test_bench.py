@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,19 +25,19 @@ from homerl.app.play_suite import BenchRun, SuiteInstances, build_suite, run_ben
 from homerl.app.runs.launch import main as launch
 from homerl.app.runs.stages import suite_episodes
 from homerl.bench.recipe import BenchSettings, SuiteSettings
-from homerl.bench.rescore import rescore_run
 from homerl.bench.runner import SCOUTS, NothingScored
 from homerl.bench.scores import pass_hat
 from homerl.bench.scores import score_results as score_of
+from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import read_suite, spread_evenly, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.bench.instances import HomeInstance, find_instance_flaws
 from homerl.envs.homeenv.bench.suite import (
     SEED,
     SUITES,
+    HomeInstance,
     apportion_counts,
-    build_home_instances,
+    find_instance_flaws,
     make_home_instance,
     suite_slots,
 )
@@ -54,7 +55,7 @@ from homerl.report.pages.bench_report import (
     write_bench_report,
 )
 from homerl.worlds.registry import begin_episode, known_suites
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ROOT = Path(__file__).parents[3]
 EVERY = {"smh-bench": 41, "smarthome-bench": 83}  # a sample of the slots, over all subcategories and sizes
@@ -441,12 +442,11 @@ def test_a_spoiled_run_of_one_task_takes_no_pass_hat_k_from_the_others(suite_fil
     assert flatten_score(BenchReport.read_folder(tmp_path))["bench/pass^3/n"] == 3
 
 
-def test_a_build_says_how_far_it_is(monkeypatch):
-    made = SUITES["smh-bench"]
+def test_a_build_says_how_far_it_is(tmp_path):
+    count, instances = SUITES["smh-bench"].build(7, "en", Counter(), lambda done, total: None)
     seen = []
-    instances = build_home_instances(made, 7, progress=lambda done, total: seen.append((done, total)))
-    next(instances), next(instances)
-    assert seen == [(1, 1100)]
+    write_suite(islice(instances, 2), tmp_path / "few.jsonl", seen.append)
+    assert seen == [1, 2] and count == 1100
 
 
 def test_a_run_is_logged_to_wandb(suite_file, tmp_path, monkeypatch):

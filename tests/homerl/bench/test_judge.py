@@ -12,17 +12,17 @@ from scripted_server import Faults, ScriptedServer
 
 from homerl.app.play_suite import BenchRun, SuiteInstances, make_judge_settings, run_benchmark
 from homerl.bench.judge import Judge, judge_cases
-from homerl.bench.rescore import rescore_run
 from homerl.bench.runner import BenchJournal
+from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import read_suite, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.bench.cases import RUBRICS
-from homerl.envs.homeenv.bench.instances import HomeInstance
+from homerl.envs.homeenv.bench.suite import HomeInstance
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.structured_answers import StructuredClient
-from homerl.play.chat_messages import spoken_words_of
 from homerl.play.confidence_intervals import cohen_kappa
+from homerl.play.spoken_words import spoken_words_of
 from homerl.play.trajectory import read_rows
 from homerl.play.words.answer_rules import Answer, judge_answer_by_rules
 from homerl.report.pages.bench_report import BenchReport, judge_sentence

@@ -14,14 +14,14 @@ import pytest
 from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.app.runs.stages import run_bench
 from homerl.bench.recipe import BenchRecipe
-from homerl.bench.rescore import rescore_run
 from homerl.bench.runner import NothingScored
+from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.bench.suite import SUITES, make_home_instance, suite_slots
 from homerl.models.policy.policy_agent import GuestAgent, PolicyAgent
-from homerl.play.chat_messages import Observation
 from homerl.play.faults import AgentFault
+from homerl.play.situation import Observation
 from homerl.play.trajectory import read_rows
 
 

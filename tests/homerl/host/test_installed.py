@@ -55,7 +55,7 @@ def test_the_help_loads_neither_models_nor_servers(arguments: Sequence[str]) -> 
 
 def test_an_agent_and_its_model_elsewhere_need_nothing_of_training() -> None:
     serving = "homerl.envs.assistant.serving"
-    code = f"import homerl.app.served.model_agents, {serving}.homeassistant_home, {serving}.openai_endpoint"
+    code = f"import homerl.app.served.model_agents, {serving}.real_home, {serving}.openai_endpoint"
     assert {"starlette", "websockets"} <= loaded(code)
 
 

@@ -13,14 +13,14 @@ from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, GPT
 
 from homerl.app.served.model_agents import ThreadedEngine
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
-from homerl.models.policy.dialogue_cache import CachedDialogue, DialogueCache, can_cache_dialogues, group_by_length
+from homerl.models.policy.faster_decoding import CachedDialogue, DialogueCache, can_cache_dialogues, group_by_length
 from homerl.models.policy.policy_agent import Sample
 from homerl.models.policy.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.rewards.composite import RewardWeights
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.engines.transformers import InPlace
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 END = 2
 

@@ -19,8 +19,9 @@ from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.llm_agent import LLMAgent, messages_to_send
 from homerl.models.endpoint.server_answers import is_transient_error, is_unavailable_error
 from homerl.models.endpoint.structured_answers import StructuredClient
-from homerl.play.chat_messages import Observation, parse_model_json
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
+from homerl.play.situation import Observation
+from homerl.play.tool_call_parser import parse_model_json
 
 
 class Greeting(Model):

@@ -15,15 +15,16 @@ from homerl.app.served.model_agents import load_local_model
 from homerl.envs.core.messages import text_message, tool_call
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.models.policy.chat_template import (
+    build_chat_template,
     chat_format_of,
     choose_chat_template,
     encode_with_mask,
     render_assistant_message,
 )
 from homerl.models.policy.policy_agent import GuestAgent, PolicyAgent, Sample, agent_factory_for
-from homerl.play.chat_messages import Observation, build_chat_template
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
+from homerl.play.situation import Observation
 from homerl.play.trajectory import write_rows
 from homerl.report.cards.export import export_model
 from homerl.train.recipe import SFTRecipe
@@ -31,7 +32,7 @@ from homerl.train.tiny_model import TinyConfig, make_random_model
 from homerl.train.training_setup import load_chat_tokenizer
 from homerl.train.update.sft import train_sft
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 FORMATS = {  # which template each is trained with, what stands before the assistant's words, and what ends them
     "llama": ("homerl's", "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"),

@@ -13,7 +13,7 @@ from homerl.app.served.model_agents import LoadedModel, ThreadedEngine, load_loc
 from homerl.envs.core.messages import Message
 from homerl.models.policy.policy_agent import PolicyAgent
 from homerl.models.policy.transformers_engine import TransformersEngine
-from homerl.play.chat_messages import Observation
+from homerl.play.situation import Observation
 
 ASKED = Observation("live", ({"role": "user", "content": "light please"},), ())
 

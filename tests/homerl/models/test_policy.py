@@ -19,7 +19,7 @@ from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.models.policy.chat_template import TOOLS, encode_messages, render_new_messages
+from homerl.models.policy.chat_template import TOOLS, build_chat_template, encode_messages, render_new_messages
 from homerl.models.policy.policy_agent import (
     GuestAgent,
     PolicyAgent,
@@ -29,18 +29,18 @@ from homerl.models.policy.policy_agent import (
     encode_guest_prompt,
 )
 from homerl.models.policy.transformers_engine import TransformersEngine, fitting_tokens, left_pad
-from homerl.play.chat_messages import Observation, build_chat_template, parse_reply
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import InfraError
 from homerl.play.loop import play
-from homerl.play.situation import Utterance
+from homerl.play.situation import Observation, Utterance
+from homerl.play.tool_call_parser import parse_reply
 from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectory_from_row, trajectory_to_row, write_rows
 from homerl.rewards.composite import RewardWeights
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.tiny_model import PAD
 from homerl.train.training_setup import load_chat_tokenizer
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 LONG = EpisodeLimits(turns=99, steps=99, steps_per_turn=99)
 

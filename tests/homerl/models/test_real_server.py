@@ -19,7 +19,7 @@ from homerl.play.trajectory import Outcome
 from homerl.synth.recipe import SynthesisConfig
 from homerl.synth.shards import synthesise_shards
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import open_user_factory
+from homerl.worlds.users import open_user_factory
 
 pytest.importorskip("fastapi", reason="`transformers serve` needs it")
 

@@ -13,7 +13,7 @@ from homerl.app.served.model_agents import find_served_model
 from homerl.envs.core.documents import InputError
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.endpoint_settings import refuse_secret
-from homerl.models.endpoint.error_reasons import LONGEST, read_error_reason, read_error_status
+from homerl.models.endpoint.server_answers import LONGEST, read_error_reason, read_error_status
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 
 PAGE = (

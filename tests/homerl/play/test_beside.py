@@ -12,7 +12,7 @@ import pytest
 
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.env import HomeEnv
-from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
+from homerl.envs.homeenv.sim.toolset import Limits, RunResult
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.models.policy.policy_agent import Sample
 from homerl.models.policy.transformers_engine import TransformersEngine
@@ -21,7 +21,7 @@ from homerl.play.loop import play
 from homerl.play.ordered_async_work import GRACE, begin_task_group, run_beside_loop
 from homerl.play.situation import Reply
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ENDLESS = "while 1: pass"
 ESCAPED = '{"\\u0063ode": "while 1: pass"}'
@@ -93,7 +93,7 @@ def test_the_snippets_of_a_message_share_its_time():
             granted.append(limits.seconds)
             return RunResult("", seconds=0.875)
 
-    env._toolset = {"pyexec": Slow()}
+    env._tools = {"pyexec": Slow()}
     for _ in range(2):
         env.begin_message()
         for _ in range(5):

@@ -15,7 +15,7 @@ from homerl.play.replay import first_difference
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, trajectory_from_row, trajectory_to_row
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, restore_situation
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 READ = ("query_device", {"what": "candidates"})
 ACTIONS = [{"did": "1", "locator": "turn_on"}]

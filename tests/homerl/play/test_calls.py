@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 from homerl.envs.core.messages import tool_call
 from homerl.envs.core.world import MOST_LEVELS, ToolCall
-from homerl.envs.homeenv.sim.sandbox import RunResult
-from homerl.envs.homeenv.sim.tools import Tool
+from homerl.envs.homeenv.sim.toolset import RunResult, Tool
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
-from homerl.play.chat_messages import parse_reply, tool_calls_of
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary, Fault
 from homerl.play.replay import first_difference
 from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import parse_reply, tool_calls_of
 from homerl.play.trajectory import Step, Trajectory, absent_facts, trajectory_from_row, trajectory_to_row
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, restore_situation
 
@@ -180,7 +179,7 @@ def test_code_is_seen_in_every_world(toolset):
 def test_code_is_seen_in_calls_of_any_tool_that_takes_some():
     episode = started("smh").fork()
     tool = Tool("run", "Run code.", {"code": "Python"}, ("code",), lambda *_: RunResult("ran"))
-    episode.world._toolset = episode.world._toolset | {"run": tool}
+    episode.world._tools = episode.world._tools | {"run": tool}
     episode.add_utterance("go", 1)
     step = episode.apply_reply(Reply(calling(("run", '{"code": "a = 1"}'), ("list_automations", '{"code": "no"}'))))
     assert (step.facts.code, step.facts.code_tokens) == ("a = 1", 3)

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.app.play_suite import BenchRun, run_benchmark
-from homerl.bench.rescore import rescore_run
 from homerl.bench.scores import build_result_row, score_results
+from homerl.bench.stored_scores import rescore_run
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, text_message, tool_call
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
@@ -28,16 +28,16 @@ from homerl.envs.homeenv.tasks.situation import writer_of
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.envs.simuhome.tasks.expert import FixedAnswerAgent, acting_message, actions_in_messages, expert_plan
-from homerl.envs.simuhome.tasks.languages import simuhome_grammar
+from homerl.envs.simuhome.tasks.sentences import simuhome_grammar
+from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.false_claims import admits_failure, asks_about_state, claims_success, only_confirms
 from homerl.play.loop import play
 from homerl.play.situation import Reply, Utterance
+from homerl.play.spoken_words import admits_failure, asks_about_state, claims_success, only_confirms
 from homerl.play.trajectory import Trajectory, read_rows, trajectory_from_row, trajectory_to_row, write_rows
-from homerl.play.user_behaviours import Behaviours
 from homerl.report.pages.bench_report import write_bench_report
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, known_worlds, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SUCCESS = """
 Done. | Done, it is on. | All set. | It is done. | That is taken care of. | You're all set! | Task completed.

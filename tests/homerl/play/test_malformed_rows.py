@@ -56,7 +56,7 @@ def row() -> dict[str, Any]:
 
     from homerl.play.loop import play
     from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
-    from homerl.worlds.users.user_factory import ScriptedUser
+    from homerl.worlds.users import ScriptedUser
 
     blueprint = make_blueprint_of_seed(known_worlds()["homeenv"].recipe(), "train", 3)
     agent = world_of(blueprint).expert(ExpertConfig(), 0)

@@ -10,10 +10,9 @@ import pytest
 from rich.console import Console
 
 from homerl.app.play_suite import BenchRun, run_benchmark
-from homerl.bench.rescore import rescore_run
-from homerl.play.bench_results import read_bench_results
+from homerl.bench.stored_scores import rescore_run
+from homerl.play.bench_results import METRICS, read_bench_results
 from homerl.play.metrics.contract import Mean, Share
-from homerl.play.metrics.registry import METRICS
 from homerl.report.cards.model_card import _describe_scores
 from homerl.report.pages import bench_report
 from homerl.report.pages import bench_report as bench_log

@@ -20,17 +20,16 @@ from homerl.envs.homeenv.sim import sandbox
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Past
-from homerl.play.chat_messages import Observation
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, Boundary, Fault, InfraError, RequestRefused, UserError
 from homerl.play.loop import GAVE_UP, has_claimed_done, let_user_speak, play, waits_for_user
 from homerl.play.replay import first_difference
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.rewards.composite import step_rewards
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, known_worlds, restore_situation
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 
 def world_states(episode: Episode) -> list[tuple[str, Episode]]:
@@ -256,7 +255,7 @@ def test_after_an_error_of_the_world_the_episode_is_as_before_the_message():
 def test_a_sandbox_that_is_gone_is_the_worlds_fault(monkeypatch):
     several()  # made through the sandbox, so made before it is gone
     with Monty(max_processes=1, checkout_timeout=0.5) as pool:
-        monkeypatch.setattr(sandbox, "_pool", lambda: pool)
+        monkeypatch.setattr(sandbox, "_started_pool", lambda: pool)
         with pool.checkout():
             assert played(Says(NOTHING)).outcome is Outcome.WORLD_ERROR, "no worker is free"
         assert played(Says(NOTHING)).outcome is Outcome.STEP_LIMIT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from homerl.bench.rescore import rescore_trajectory
+from homerl.bench.stored_scores import rescore_trajectory
 from homerl.play.replay import reverify_file
 from homerl.play.trajectory import trajectory_from_row, trajectory_to_row
 from homerl.worlds.registry import restore_situation

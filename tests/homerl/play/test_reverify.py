@@ -17,17 +17,17 @@ from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.play.chat_messages import Observation, parse_reply
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
 from homerl.play.loop import play
 from homerl.play.replay import reverify_file
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
+from homerl.play.tool_call_parser import parse_reply
 from homerl.play.trajectory import Outcome, Trajectory, trajectory_to_row, write_rows
 from homerl.rewards.composite import RewardWeights
 from homerl.train.data.rollout import add_step_rewards
 from homerl.worlds.registry import begin_episode, restore_situation
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 WEIGHTS = RewardWeights(collateral=0.2, max_turns=1)
 

@@ -13,9 +13,18 @@ from openai.types.chat import ChatCompletionMessage
 
 from homerl.envs.simuhome.tasks.react_agent import react_reply
 from homerl.models.endpoint.llm_agent import messages_to_send, reply_from_completion
-from homerl.play.chat_messages import JSON_ANSWERS, THOUGHT, Observation, parse_observed_reply, parse_reply, spoken_words_of
-from homerl.play.situation import Reply
-from homerl.play.tool_call_parser import CALLS, THOUGHTS, parse_speech, strip_thoughts, strip_thoughts_and_controls
+from homerl.play.situation import JSON_ANSWERS, Observation, Reply
+from homerl.play.spoken_words import spoken_words_of
+from homerl.play.tool_call_parser import (
+    CALLS,
+    THOUGHT,
+    THOUGHTS,
+    parse_observed_reply,
+    parse_reply,
+    parse_speech,
+    strip_thoughts,
+    strip_thoughts_and_controls,
+)
 
 TOOLS = [
     {"type": "function", "function": {"name": "set", "parameters": {"properties": {

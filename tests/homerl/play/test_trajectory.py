@@ -28,7 +28,7 @@ from homerl.play.trajectory import (
 )
 from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 
 @cache

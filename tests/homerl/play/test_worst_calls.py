@@ -19,16 +19,16 @@ from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home_file import save_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.simuhome.sim.env import SimuHome
-from homerl.envs.simuhome.sim.react_format import parse_step
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.envs.simuhome.tasks.expert import SimuHomeExpert
-from homerl.play.chat_messages import parse_json_answer, parse_model_json, parse_reply
+from homerl.envs.simuhome.tasks.react_agent import parse_step
 from homerl.play.loop import play
 from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import parse_json_answer, parse_model_json, parse_reply
 from homerl.play.trajectory import Outcome, read_rows
 from homerl.report.pages.bench_report import write_bench_report
 from homerl.worlds.registry import begin_episode, known_suites, known_worlds, make_blueprint_of_seed
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.simuhome.test_world import EPISODE
 
 PLACES = [*TOOLSETS, "released", "paper", "mended", "household"]

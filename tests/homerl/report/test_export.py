@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from homerl.app.chat.partner import find_model_and_terms
+from homerl.app.chat.session import find_model_and_terms
 from homerl.app.cli.app import app
 from homerl.app.runs.recipe import load_recipe
 from homerl.app.runs.stages import run_bench
@@ -31,7 +31,7 @@ from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.host.html_pages import fold_long_text
 from homerl.host.recipe_files import read_stage_recipe
-from homerl.play.chat_messages import build_chat_template, without_generation_tags
+from homerl.models.policy.chat_template import build_chat_template, without_generation_tags
 from homerl.report.cards.export import (
     answer_card_example,
     export_model,

@@ -37,7 +37,7 @@ from homerl.report.pages.flywheel_report import (
     write_flywheel_report,
 )
 from homerl.rewards.composite import RewardWeights, step_rewards
-from homerl.synth.synthesis_statistics import SynthesisStatistics
+from homerl.synth.shards import SynthesisStatistics
 from homerl.worlds.contract import TreeStats
 
 NASTY = """</pre><script>alert("x")</script><img src=x onerror=alert(1)> ]]> & "quoted" 'too' {{ 7 * 7 }}"""

@@ -7,28 +7,19 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from tree_search import search_tree
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.play.chat_messages import Observation
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import UserError
-from homerl.play.situation import Reply, Utterance
+from homerl.play.situation import Observation, Reply, Utterance
 from homerl.play.trajectory import Outcome, trajectory_to_row
 from homerl.synth import mcts
-from homerl.synth.mcts import (
-    NodeRole,
-    Participants,
-    SearchConfig,
-    TreeNode,
-    backpropagate_reward,
-    search_forest,
-    search_tree,
-    walk_tree,
-)
+from homerl.synth.mcts import Participants, SearchConfig, TreeNode, backpropagate_reward, search_forest, walk_tree
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 CONFIG = SearchConfig(rollouts=8)
 
@@ -122,7 +113,7 @@ def test_a_candidate_takes_effect_on_a_fork_and_only_when_entered():
     first, second = parent.children
     assert list(walk_tree(parent)) == [parent]
     asyncio.run(first.apply_candidate())
-    assert first.next_role is NodeRole.AGENT and parent.next_role is NodeRole.USER and len(parent.episode.messages) == 1
+    assert not first.user_acts_next and parent.user_acts_next and len(parent.episode.messages) == 1
     asyncio.run(first.apply_candidate())
     assert len(first.episode.messages) == 2, "entering twice changes nothing"
     asyncio.run(second.apply_candidate())
@@ -138,19 +129,19 @@ def test_a_candidate_takes_effect_on_a_fork_and_only_when_entered():
 def test_whatever_was_said_before_the_user_speaks_first(opening):
     first = root()
     first.episode.messages[:] = opening
-    assert first.next_role is NodeRole.USER
+    assert first.user_acts_next
 
 
 @pytest.mark.parametrize(("k_agent", "k_user"), [(3, 1), (2, 2), (1, 1)])
 def test_branching_is_asymmetric(k_agent, k_user):
     config = SearchConfig(k_agent=k_agent, k_user=k_user, rollouts=6)
-    widths = {NodeRole.AGENT: set(), NodeRole.USER: set()}
+    widths = {False: set(), True: set()}  # of the agent's nodes, and of the user's
     for blueprint in blueprints()[:12]:
         for node in walk_tree(grown(blueprint, 0.5, config)[2]):
             if node.children:
-                widths[node.next_role].add(len(node.children))
-    assert max(widths[NodeRole.AGENT]) == k_agent and max(widths[NodeRole.USER]) == k_user
-    assert min(widths[NodeRole.AGENT]) >= 1
+                widths[node.user_acts_next].add(len(node.children))
+    assert max(widths[False]) == k_agent and max(widths[True]) == k_user
+    assert min(widths[False]) >= 1
 
 
 def test_every_trajectory_is_valid_satisfies_all_conditions_and_is_found_once():

@@ -15,7 +15,7 @@ BENCHMARKS = ROOT / "tests" / "benchmarks"
 @pytest.fixture
 def strategies(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import strategies
+    import strategy_study as strategies
 
     return strategies
 
@@ -42,7 +42,7 @@ def test_the_same_seed_gives_the_same_dialogues(strategies):
 
 @pytest.mark.long
 def test_the_study_runs_and_goes_on(tmp_path):
-    command = [sys.executable, BENCHMARKS / "strategies.py", "--out", tmp_path, "--seeds", "1", "--blueprints", "12"]
+    command = [sys.executable, BENCHMARKS / "strategy_study.py", "--out", tmp_path, "--seeds", "1", "--blueprints", "12"]
     command += ["--calls", "60", "--updates", "1", "--base", "0.1"]
     printed = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
     assert printed[0].splitlines()[-9:] == printed[1].splitlines()[-9:]

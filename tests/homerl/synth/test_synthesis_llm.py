@@ -9,6 +9,7 @@ import pytest
 from oracle import Oracle
 from person import content
 from scripted_server import Faults, ScriptedServer
+from tree_search import search_tree
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
@@ -18,11 +19,10 @@ from homerl.models.endpoint.llm_agent import LLMAgent
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import trajectory_from_row
 from homerl.synth.blueprint_synthesis import BlueprintResult, BlueprintSynthesiser
-from homerl.synth.mcts import SearchConfig, search_tree
+from homerl.synth.mcts import SearchConfig
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.shards import synthesise_dataset, synthesise_shards
-from homerl.synth.synthesis_statistics import SynthesisStatistics
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.synth.shards import SynthesisStatistics, synthesise_dataset, synthesise_shards
+from homerl.worlds.users import ScriptedUser
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 5)}, "intents": (1, 2)})
 COUNT = 12
@@ -300,7 +300,7 @@ def test_candidates_that_do_the_same_are_merged():
 
 def test_a_user_who_leaves_its_role_is_replaced_and_charged_to_nobody():
     from homerl.models.endpoint.endpoint_settings import UserSettings
-    from homerl.worlds.users.llm_user import LLMUser, SharedEndpoint
+    from homerl.worlds.users import LLMUser, SharedEndpoint
 
     oracle = Oracle(blueprints(1))
 

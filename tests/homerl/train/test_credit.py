@@ -7,12 +7,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from trl.trainer.utils import nanstd
 
-from homerl.train.credit.advantages import EPSILON, StateValues, compute_returns_to_go, compute_state_credit
 from homerl.train.credit.anchor import compute_anchor_credit, measure_state_recurrence
-from homerl.train.credit.contract import CreditInput
-from homerl.train.credit.registry import assign_advantages, chosen_credit_mode, has_return_variance, make_advantage_rule
-from homerl.train.credit.step import compute_step_credit, scale_advantages
+from homerl.train.credit.contract import CreditInput, list_credit_modes
+from homerl.train.credit.step import (
+    EPSILON,
+    StateValues,
+    compute_returns_to_go,
+    compute_state_credit,
+    compute_step_credit,
+    scale_advantages,
+)
 from homerl.train.credit.trajectory import compute_trajectory_credit
+from homerl.train.data.rollout_batches import credit_group, has_return_variance, split_into_groups
 from homerl.train.recipe import RLVESettings
 
 REWARDS = st.integers(-8, 8).map(lambda n: n / 4)
@@ -107,24 +113,26 @@ def played(rewards, counts=None) -> list[CreditInput]:
     return [CreditInput(row, good) for row, good in zip(rewards, counts or [True] * len(rewards), strict=True)]
 
 
-def rule(credit: str):
-    return make_advantage_rule(RLVESettings(credit=credit))
+def credited(rollouts: list[CreditInput], size: int, mode: str) -> list[list[float]]:
+    """The advantages of groups of a size, as an update assigns them."""
+    settings = RLVESettings(credit=mode)
+    return [row for group in split_into_groups(rollouts, size) for row in credit_group(group, settings)]
 
 
 def test_a_rollout_that_does_not_count_takes_no_part_in_its_group():
     group, counts = [[5.0, 0.0], [1.0], [2.0]], [True, False, True]
     for mode, credit in (("step", compute_step_credit), ("trajectory", compute_trajectory_credit)):
         first, last = credit([group[0], group[2]])
-        assert assign_advantages(played(group, counts), 3, rule(mode)) == [first, [0.0], last]
+        assert credited(played(group, counts), 3, mode) == [first, [0.0], last]
         assert flat([first, last]).any()
-    alone = assign_advantages(played(group, [False, False, True]), 3, rule("step"))
+    alone = credited(played(group, [False, False, True]), 3, "step")
     assert not flat(alone).any(), "there is nothing to compare it with"
 
 
 def test_groups_are_apart():
     good, other = [[1.0], [0.0]], [[5.0, 0.0], [1.0]]
     rewards, counts = good + other + good, [True, True, True, False, True, True]
-    credit = assign_advantages(played(rewards, counts), 2, rule("step"))
+    credit = credited(played(rewards, counts), 2, "step")
     assert credit == [*compute_step_credit(good), [0.0, 0.0], [0.0], *compute_step_credit(good)]
     assert flat(credit).any()
 
@@ -132,24 +140,24 @@ def test_groups_are_apart():
 def test_steps_that_no_other_member_reached_are_counted():
     settings = RLVESettings(credit="step")
     groups = [played([[0.0], [0.0, 1.0, 0.0]]), played([[1.0], [0.0]])]
-    assert chosen_credit_mode(settings).metrics(groups, settings) == {"step/alone": 2 / 6}
+    assert list_credit_modes()["step"].metrics(groups, settings) == {"step/alone": 2 / 6}
 
 
 def test_groups_may_straddle_ranks():
     """Rank-major order is the sampler's order: two ranks of three rollouts hold three groups of two."""
     rewards = [[1.0], [0.0], [0.5], [0.25], [2.0], [0.0]]
     first, second = played(rewards[:3]), played(rewards[3:])
-    credit = assign_advantages(first + second, 2, rule("trajectory"))
+    credit = credited(first + second, 2, "trajectory")
     assert credit == [row for i in (0, 2, 4) for row in compute_trajectory_credit(rewards[i : i + 2])]
 
 
 def test_what_makes_no_groups_is_refused():
     with pytest.raises(ValueError, match="3 rollouts do not make groups of 2"):
-        assign_advantages(played([[1.0]] * 3), 2, rule("step"))
+        credited(played([[1.0]] * 3), 2, "step")
 
 
 def test_a_dropped_rollout_may_be_without_steps():
-    credit = assign_advantages(played([[], [1.0]], [False, True]), 2, rule("step"))
+    credit = credited(played([[], [1.0]], [False, True]), 2, "step")
     assert credit == [[], [0.0]]
 
 
@@ -302,8 +310,7 @@ def test_a_group_of_equal_returns_teaches_nothing_in_any_mode(keys, shapes, tota
     """Whatever the ways, if all rollouts earn the same, every step's advantage is 0."""
     group = equal_rollouts(shapes, total)
     assert not has_return_variance(group)
-    rule = make_advantage_rule(RLVESettings(**keys))
-    assert rule(group) == [[0.0] * len(played.rewards) for played in group]
+    assert credit_group(group, RLVESettings(**keys)) == [[0.0] * len(played.rewards) for played in group]
     better = CreditInput([*group[0].rewards[:-1], group[0].rewards[-1] + 1.0], states=group[0].states)
     assert has_return_variance([better, *group[1:]])
 

@@ -23,7 +23,7 @@ def curriculum(by: str = "none", seed: int = 1, **more) -> Curriculum:
 
 
 def seeds_of(known: Curriculum, count: int) -> list[int]:
-    return [draw.seed for draw in known.draw_groups(count)]
+    return [draw.seeds[0] for draw in known.draw_groups(count)]
 
 
 def test_every_pass_takes_every_blueprint_once_in_another_order():
@@ -101,7 +101,7 @@ def test_a_run_that_is_broken_off_anywhere_draws_what_an_unbroken_one_draws(by, 
             batch = sorted(drawn)[3 * (turn - begin) : 3 * (turn - begin) + 3]
             known.mark_trained({number: min(refill, replaced[number]) for number in batch})
             if not ahead:  # what is learned between two draws changes the second
-                known.update_success_rates([(drawn[number].seed, number % 3 == 0) for number in batch])
+                known.update_success_rates([(drawn[number].seeds[0], number % 3 == 0) for number in batch])
             if turn == save_at:
                 state = json.loads(json.dumps(known.checkpoint_state()))
         return drawn, state
@@ -113,8 +113,8 @@ def test_a_run_that_is_broken_off_anywhere_draws_what_an_unbroken_one_draws(by, 
     resumed.restore_state(state)
     rest, _ = go_on(resumed, saved + 1, turns)
     if ahead and refill:  # replacements of what is played again are drawn again
-        assert {n: draw.seed for n, draw in rest.items() if n < 3 * (saved + 1 + ahead)}.items() <= {
-            n: draw.seed for n, draw in whole.items()
+        assert {n: draw.seeds[0] for n, draw in rest.items() if n < 3 * (saved + 1 + ahead)}.items() <= {
+            n: draw.seeds[0] for n, draw in whole.items()
         }.items()
         assert rest.keys() == {n for n in whole if n >= 3 * (saved + 1)}
     else:
@@ -128,10 +128,10 @@ def test_what_no_group_needed_is_not_lost(refill, laps):
     played: list[int] = []
     for batch in laps:
         draws = known.draw_groups(3)
-        assert all(len(draw.replacements) == refill for draw in draws)
+        assert all(len(draw.seeds) == 1 + refill for draw in draws)
         used = {draw.number: min(refill, times) for draw, times in zip(draws, batch, strict=True)}
         known.mark_trained(used)
-        played += [seed for draw in draws for seed in (draw.seed, *draw.replacements)[: 1 + used[draw.number]]]
+        played += [seed for draw in draws for seed in draw.seeds[: 1 + used[draw.number]]]
     taken = Counter(played) + Counter(seed for _, seed in known.returned)
     assert max(taken.values()) - min(taken[seed] for seed in range(100, 110)) <= 1
     assert known.curriculum_metrics()["curriculum/passes"] == len(played) / 10

@@ -15,8 +15,8 @@ from homerl.app.runs.preflight import check_machine
 from homerl.envs.core.documents import InputError
 from homerl.play.replay import read_rows
 from homerl.train.memory_estimate import count_recipe_model, estimate_training_memory, teacher_model_settings
-from homerl.train.packing.micro_batches import MemoryHeadroom
-from homerl.train.packing.packed_rows import TokenSequence
+from homerl.train.packing.packed_updates import TokenSequence
+from homerl.train.packing.pass_budget import MemoryHeadroom
 from homerl.train.recipe import DistillSettings, RLVERecipe
 from homerl.train.tiny_model import TinyConfig, make_tiny_model
 from homerl.train.update import rlve

@@ -28,14 +28,14 @@ from homerl.play.episode import EpisodeLimits
 from homerl.rewards.composite import RewardWeights
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.engines import weight_sync as synced
-from homerl.train.engines.registry import chosen_engine
+from homerl.train.engines.contract import chosen_engine
 from homerl.train.engines.server import ServerEngine, can_freeze_requests
 from homerl.train.engines.transformers import SnapshotEngine
 from homerl.train.engines.vllm import ColocatedVLLM
 from homerl.train.engines.weight_sync import WeightLock, merge_adapter_weights
 from homerl.train.recipe import EngineSettings, RLVESettings
-from homerl.train.watch.watchdog import PhaseTimer, RunStalled
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.train.watch.phase_deadlines import PhaseTimer, RunStalled
+from homerl.worlds.users import ScriptedUser
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12, 13]]
 

@@ -16,10 +16,9 @@ from forked import homerl, python
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
-from homerl.train.credit.contract import CreditMode
-from homerl.train.credit.registry import list_credit_modes
-from homerl.train.engines.registry import list_engines
-from homerl.train.losses.registry import list_losses
+from homerl.train.credit.contract import CreditMode, list_credit_modes
+from homerl.train.engines.contract import list_engines
+from homerl.train.losses.contract import list_losses
 from homerl.train.recipe import LossSettings, RolloutSettings, combine_plugin_keys
 
 ROOT = Path(__file__).parents[3]
@@ -52,11 +51,10 @@ EXAMPLES = {  # file: the example of a page
 RULE = """
 import json
 from homerl.train.credit.contract import CreditInput
-from homerl.train.credit.registry import assign_advantages, make_advantage_rule
+from homerl.train.data.rollout_batches import credit_group
 from homerl.train.recipe import RLVESettings
-rule = make_advantage_rule(RLVESettings(credit="rank", rank_scale=2))
 group = [CreditInput([1.0, 1.0]), CreditInput([0.0]), CreditInput([2.0]), CreditInput([4.0])]
-print(json.dumps(assign_advantages(group, 4, rule)))
+print(json.dumps(credit_group(group, RLVESettings(credit="rank", rank_scale=2))))
 """
 
 

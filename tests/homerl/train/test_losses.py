@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trl import GRPOConfig, GRPOTrainer
 
-from homerl.train.losses.contract import Tokens, Totals
-from homerl.train.losses.registry import list_losses
-from homerl.train.packing.packed_rows import TargetScores
+from homerl.train.losses.contract import Tokens, Totals, list_losses
+from homerl.train.packing.packed_updates import TargetScores
 from homerl.train.recipe import RLVESettings
 from homerl.train.update.objective import RolloutObjective, SampledTokens, compute_importance_ratios, compute_kl_divergences
 

@@ -18,9 +18,8 @@ from homerl.train.memory_estimate import (
     find_process_memory,
     longest_sequence,
 )
-from homerl.train.model_settings import LoraSettings, ModelSettings
-from homerl.train.model_sizes import KNOWN, DecoderSizes, estimate_decoder_sizes
-from homerl.train.packing.micro_batches import TokenBudget
+from homerl.train.model_settings import KNOWN, DecoderSizes, LoraSettings, ModelSettings, estimate_decoder_sizes
+from homerl.train.packing.pass_budget import TokenBudget
 
 ROOT = Path(__file__).parents[3]
 SIZES = {
@@ -138,8 +137,8 @@ def test_the_optimizers_bytes_are_those_of_its_state(dtype, model):
 
     import torch
 
-    from homerl.train.devices.optimizers.adamw import AdamW
     from homerl.train.memory_estimate import ADAM
+    from homerl.train.parallel.adamw import AdamW
 
     trained = copy.deepcopy(model).to(getattr(torch, dtype))
     optimizer = AdamW(trained.parameters(), lr=1e-3, betas=(0.9, 0.999))

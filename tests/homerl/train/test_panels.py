@@ -6,13 +6,13 @@ import pytest
 from rich.console import Console
 
 from homerl.train.recipe import RLVERecipe, SFTRecipe
-from homerl.train.training_setup import metric_reporters
 from homerl.train.watch.metrics_log import (
     SECTIONS,
     PanelsCallback,
     ProgressCallback,
     draw_time_shares,
     make_terminal_panel,
+    metric_reporters,
     sort_into_sections,
 )
 

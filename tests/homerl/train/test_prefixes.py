@@ -34,7 +34,7 @@ from homerl.train.recipe import BlueprintSource, PrefixSettings, RLVERecipe
 from homerl.train.update.objective import collect_sampled_tokens
 from homerl.train.update.rlve import train_rlve
 from homerl.worlds.registry import begin_episode, restore_situation, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 LIMITS = EpisodeLimits(turns=4, steps=8, steps_per_turn=3)
 

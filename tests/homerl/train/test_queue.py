@@ -43,7 +43,7 @@ def test_no_group_is_trained_on_too_late_and_none_is_lost(share, k, most, data):
             number = data.draw(st.sampled_from(sorted(running)))
             if data.draw(st.booleans()):
                 queue.mark_begun(number, version)  # replaced
-            queue.mark_ended(PlayedGroup(GroupDraw(number, 0), []))
+            queue.mark_ended(PlayedGroup(GroupDraw(number, (0,)), []))
             running.remove(number)
         ages = [update - queue.begun[number] for number in chosen]
         passed_over = [update - queue.begun[number] for number in queue.ended if number not in chosen]
@@ -63,14 +63,14 @@ def test_a_slow_group_is_waited_for_only_when_it_is_due():
     taken = []
     for update in range(3):
         for number in {0: (1, 2), 1: (3, 4), 2: (5, 6)}[update]:
-            queue.mark_ended(PlayedGroup(GroupDraw(number, 0), []))
+            queue.mark_ended(PlayedGroup(GroupDraw(number, (0,)), []))
         taken += [group.draw.number for group in queue.take_groups(update)]
         begin_all(queue, {0: (), 1: (6, 7), 2: (8, 9)}[update], update)
     assert taken == [1, 2, 3, 4, 5, 6]
     for number in (7, 8, 9):
-        queue.mark_ended(PlayedGroup(GroupDraw(number, 0), []))
+        queue.mark_ended(PlayedGroup(GroupDraw(number, (0,)), []))
     assert queue.choose_groups(3) is None, "three have ended, and yet"
-    queue.mark_ended(PlayedGroup(GroupDraw(0, 0), []))
+    queue.mark_ended(PlayedGroup(GroupDraw(0, (0,)), []))
     assert queue.choose_groups(3) == [0, 7]
 
 
@@ -115,7 +115,7 @@ def joined(batches: Iterable[list[int]]) -> list[int]:
 
 
 def test_an_update_goes_on_without_a_slow_group_and_trains_on_it_later():
-    order = [draw.seed for draw in supply_of(None).curriculum.draw_groups(10)]
+    order = [draw.seeds[0] for draw in supply_of(None).curriculum.draw_groups(10)]
     player = Held(order[0])
     batches = updates(supply_of(player), 3, range(5), 5)
     early = [next(batches) for _ in range(3)]
@@ -149,7 +149,7 @@ def test_what_fails_beside_the_trainer_is_raised_in_it():
 
 def test_ranks_take_as_many_groups_each_and_know_what_all_have_trained_on():
     """Three groups an update on two ranks; one rank's slow group holds up no other, and the curricula stay equal."""
-    order = [draw.seed for draw in supply_of(None).curriculum.draw_groups(10)]
+    order = [draw.seeds[0] for draw in supply_of(None).curriculum.draw_groups(10)]
     exchange = Exchange(2)
     supplies = [supply_of(Held(order[0]), exchange.rank(i), blueprints=3) for i in (0, 1)]
     states: list[list] = [[], []]
@@ -170,7 +170,7 @@ def test_ranks_take_as_many_groups_each_and_know_what_all_have_trained_on():
 
 
 def test_a_resumed_run_plays_again_what_was_not_trained_on():
-    order = [draw.seed for draw in supply_of(None).curriculum.draw_groups(10)]
+    order = [draw.seeds[0] for draw in supply_of(None).curriculum.draw_groups(10)]
     before = supply_of(Held(order[0]))
     batches = updates(before, 3, range(2), 5)
     trained = next(batches) + next(batches)
@@ -192,6 +192,6 @@ def test_a_replaced_group_is_as_young_as_its_replacement():
     queue = GroupQueue(1, 2)
     equal = Episodes(lambda seed, member: 1.0 if seed == 100 else float(member))
     supply, versions = supply_of(equal, refill=1), iter([0, 2])
-    draw = GroupDraw(0, 100, (101,))
+    draw = GroupDraw(0, (100, 101))
     group = asyncio.run(supply.play_group(draw, lambda: queue.mark_begun(0, next(versions))))
     assert group.replaced == 1 and queue.begun == {0: 2} and group.results == ((100, False),) * 2 + ((101, False),) * 2

@@ -22,25 +22,23 @@ from homerl.models.policy.transformers_engine import TransformersEngine
 from homerl.play.faults import InfraError
 from homerl.play.replay import reverify_file
 from homerl.play.trajectory import Outcome
-from homerl.train.credit.advantages import compute_state_credit
 from homerl.train.credit.anchor import compute_anchor_credit
-from homerl.train.credit.registry import has_return_variance
-from homerl.train.credit.step import compute_step_credit, scale_advantages
+from homerl.train.credit.step import compute_state_credit, compute_step_credit, scale_advantages
 from homerl.train.credit.trajectory import compute_trajectory_credit
 from homerl.train.data.rollout import Rollout
-from homerl.train.data.rollout_batches import hash_seed
+from homerl.train.data.rollout_batches import has_return_variance, hash_seed
 from homerl.train.engines.transformers import InPlace
-from homerl.train.losses.registry import list_losses
+from homerl.train.losses.contract import list_losses
 from homerl.train.model_settings import LoraSettings
-from homerl.train.packing.packed_rows import TargetScores
+from homerl.train.packing.packed_updates import TargetScores
 from homerl.train.recipe import RLVERecipe, RLVESettings
 from homerl.train.update import rlve
 from homerl.train.update.objective import RolloutObjective, SampledTokens, collect_sampled_tokens
 from homerl.train.update.rlve import RLVETrainer, train_rlve
-from homerl.train.watch.sentinel import SignalLost
-from homerl.train.watch.watchdog import SHARES
+from homerl.train.watch.lost_signal import SignalLost
+from homerl.train.watch.phase_deadlines import SHARES
 from homerl.worlds.registry import restore_situation
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SETTINGS = {
     "learning_rate": 1e-3,
@@ -338,7 +336,7 @@ def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates
                 raise InfraError("gone")
             return await super().speak(episode)
 
-    monkeypatch.setattr("homerl.worlds.users.user_factory.ScriptedUser", Unsteady)
+    monkeypatch.setattr("homerl.worlds.users.ScriptedUser", Unsteady)
     settings = recipe(updates=1)
     train_rlve(settings)
     [(_, tokens, rollouts)] = updates
@@ -656,7 +654,7 @@ from pathlib import Path
 
 from homerl.train.recipe import RLVERecipe
 from homerl.train import rlve
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 async def speak(self, episode):
     await asyncio.sleep(3600)

@@ -17,7 +17,7 @@ from homerl.models.endpoint.vllm_server import is_reachable
 from homerl.models.policy.policy_agent import Sample
 from homerl.train.engines.server import ServerPool
 from homerl.train.recipe import EngineSettings
-from homerl.train.watch.watchdog import PhaseTimer, RunStalled
+from homerl.train.watch.phase_deadlines import PhaseTimer, RunStalled
 
 STAND_IN = ROOT / "tests/helpers/stand_in_vllm.py"
 

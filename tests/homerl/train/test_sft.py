@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import InputError
-from homerl.play.chat_messages import IM_END
+from homerl.models.policy.chat_template import IM_END
 from homerl.play.trajectory import find_unlearnt_messages, write_rows
 from homerl.synth.blueprint_synthesis import BlueprintSynthesiser
 from homerl.synth.mcts import SearchConfig
@@ -32,12 +32,12 @@ from homerl.train.data.sft_dialogues import (
     tokenize_dialogues,
 )
 from homerl.train.memory_estimate import estimate_training_memory
-from homerl.train.packing.packed_rows import IGNORE_INDEX
+from homerl.train.packing.packed_updates import IGNORE_INDEX
 from homerl.train.recipe import SFTRecipe
 from homerl.train.tiny_model import TinyConfig, make_tokenizer
 from homerl.train.update import sft
 from homerl.train.update.sft import make_token_sequence, train_sft
-from homerl.train.watch.sentinel import SignalLost
+from homerl.train.watch.lost_signal import SignalLost
 from homerl.worlds.contract import ExpertConfig
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}

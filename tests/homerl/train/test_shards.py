@@ -11,7 +11,7 @@ import torch
 from launches import LAUNCHERS, ROOT
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-from homerl.train.devices.sharding import copy_model, make_empty_model
+from homerl.train.parallel.sharding import copy_model, make_empty_model
 
 HELPER = ROOT / "tests/helpers/sharded_memory.py"
 NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")

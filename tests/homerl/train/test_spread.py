@@ -18,8 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from homerl.app.runs import preflight
 from homerl.envs.core.documents import InputError
 from homerl.report.cards.export import export_model
-from homerl.train.recipe import RLVERecipe, SFTRecipe
-from homerl.train.recipe_checks import has_sharded_weights, parallel_mode, refuse_untrainable
+from homerl.train.recipe import RLVERecipe, SFTRecipe, has_sharded_weights, parallel_mode, refuse_untrainable
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 OPTIM = {"learning_rate": 1e-3, "warmup": 0.1, "log_steps": 1, "tokens_per_step": 400}  # several passes, unlike on each rank

@@ -9,15 +9,15 @@ from chat_families import family_tokenizer
 
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.models.policy.policy_agent import REFUSED, Sample, locate_thought_tokens
-from homerl.play.chat_messages import THOUGHT
 from homerl.play.episode import EpisodeLimits
+from homerl.play.tool_call_parser import THOUGHT
 from homerl.play.trajectory import trajectory_to_row
 from homerl.rewards.composite import RewardWeights
 from homerl.train.data.rollout import Rollout, RolloutPlayer
 from homerl.train.data.rollout_batches import episode_metrics, summarise_rollout
 from homerl.train.update.objective import collect_sampled_tokens
-from homerl.train.watch.transcripts import format_transcript
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.train.watch.metrics_log import format_transcript
+from homerl.worlds.users import ScriptedUser
 
 SAID = "<think>\nIs 灯 the lamp? Maybe é.\n</think>\n\n"
 CALL = '<tool_call>\n{"name": "pyexec", "arguments": {"code": "x = 1"}}\n</tool_call>'

@@ -30,7 +30,7 @@ from homerl.report.cards.export import export_model
 from homerl.train.engines import weight_sync as synced
 from homerl.train.engines.server import ServerEngine, can_freeze_requests
 from homerl.train.recipe import EngineSettings
-from homerl.train.watch.watchdog import PhaseTimer
+from homerl.train.watch.phase_deadlines import PhaseTimer
 
 HELPERS = ROOT / "tests/helpers"
 TRAINER = HELPERS / "vllm_on_cpu.py"

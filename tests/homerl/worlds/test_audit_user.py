@@ -29,11 +29,11 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.host.progress_bar import progress_bar
 from homerl.models.endpoint.endpoint_settings import AuditSettings
+from homerl.play.situation import BEHAVIOURS
 from homerl.play.trajectory import Outcome
-from homerl.play.user_behaviours import BEHAVIOURS
 from homerl.synth.recipe import SynthRecipe
 from homerl.train.recipe import RLVERecipe
-from homerl.worlds.users.behaviour_rates import behaviour_rates
+from homerl.worlds.behaviour_rates import behaviour_rates
 
 GOOD = AuditSettings()
 PEOPLE = Path(__file__).parent / "dialogues.jsonl"

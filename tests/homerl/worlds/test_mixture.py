@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe
 from homerl.app.runs.rehearsal import rehearse_recipe
+from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.trajectory import read_rows
-from homerl.play.user_behaviours import Behaviours
 from homerl.report.cards.dataset_card import render_dataset_card
 from homerl.synth.recipe import SynthesisConfig
 from homerl.train.data.curriculum import LEAST, Curriculum, MixtureBalance
@@ -106,7 +106,7 @@ RATES = st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1), min_size=1)
 @given(rates=RATES, temperature=st.floats(0.1, 100), part=st.sampled_from("abcd"))
 def test_chances_are_probabilities_and_the_part_with_most_signal_is_always_played(rates, temperature, part):
     balance = MixtureBalance(lambda seed: "abcd"[seed % 4], temperature)
-    balance.restore_rates(rates)
+    balance.rates = dict(rates)
     chances = {"abcd"[seed]: balance.play_probability(seed) for seed in range(4)}
     signal = {name: max(LEAST, 4 * rate * (1 - rate)) for name, rate in rates.items()}
     assert all(0 <= chance <= 1 for chance in chances.values())
@@ -121,7 +121,7 @@ def test_a_high_temperature_leaves_the_weights_and_a_low_one_goes_where_somethin
         part_of = source().recipe.part_of
         for _ in range(30):
             known.update_success_rates((seed, part_of(seed) == "home" or seed % 2 == 0) for seed in range(64))
-        drawn = Counter(part_of(draw.seed) for draw in known.draw_groups(1200))
+        drawn = Counter(part_of(draw.seeds[0]) for draw in known.draw_groups(1200))
         shares[temperature] = drawn["home"] / 1200
     assert shares[1000] == pytest.approx(0.5, abs=0.05) and shares[0.5] < 0.1
 
@@ -133,7 +133,7 @@ def test_a_resumed_run_draws_what_the_unbroken_one_draws():
     known.update_success_rates((seed, part_of(seed) == "home") for seed in range(64))
     known.mark_trained(dict.fromkeys(range(16), 0))
     again.restore_state(json.loads(json.dumps(known.checkpoint_state())))
-    assert [d.seed for d in again.draw_groups(50)] == [d.seed for d in known.draw_groups(50)]
+    assert [d.seeds for d in again.draw_groups(50)] == [d.seeds for d in known.draw_groups(50)]
 
 
 def test_metrics_tell_the_parts_apart():

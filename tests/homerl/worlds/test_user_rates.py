@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import InputError
-from homerl.play.user_behaviours import BEHAVIOURS
-from homerl.worlds.users.behaviour_rates import behaviour_rates, detect_behaviours, dialogue_behaviour_rates, read_dialogues
+from homerl.play.situation import BEHAVIOURS
+from homerl.worlds.behaviour_rates import behaviour_rates, detect_behaviours, dialogue_behaviour_rates, read_dialogues
 
 PEOPLE = Path(__file__).parent / "dialogues.jsonl"
 

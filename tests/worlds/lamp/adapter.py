@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from homerl.play.situation import Situation
-from homerl.play.words.splits import Split
+from homerl.play.words.grammar import Split
 from homerl.worlds.contract import Card, ExpertConfig, Suite, WorldAdapter
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from homerl.envs.core.model import Model
-from homerl.play.words.splits import Split, draw_of_split
+from homerl.play.words.grammar import Split, draw_of_split
 
 FRAMES = (
     "Set the lamp to {level} percent.",

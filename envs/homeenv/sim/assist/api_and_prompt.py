@@ -1,4 +1,4 @@
-"""The recorded Assist API of a real Home Assistant, and the home as its agent reads it: the prompt and `GetLiveContext`.
+"""The recorded Assist API of a real Home Assistant, and the home as its agent reads it: the prompt.
 
 `dumps/` holds one file for each version of Home Assistant. `scripts/check_homeassistant --record` writes it.
 
@@ -17,7 +17,6 @@ from typing import Any
 import yaml
 
 from homerl.envs.homeenv.sim.assist.entities_of_home import AssistEntity, entities_of_plan, floors_of_plan
-from homerl.envs.homeenv.sim.assist.entity_matching import EntityConstraints, NoMatch, match_entities
 from homerl.envs.homeenv.sim.devices.rooms import HOME
 from homerl.envs.homeenv.sim.home import Home
 
@@ -63,16 +62,9 @@ def latest_recorded_api() -> RecordedApi:
 # Home Assistant uses this dumper. It writes emoji as \U0001F525, and is 10 times faster than the one in Python.
 Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 OWN_TOOLS = {"calendar", "script"}  # domains whose entities are tools, and not in the list
-HEAD = "Live Context: An overview of the areas and the devices in this smart home:"
-NONE_MATCHED = {
-    "no_area": "Area '{area}' does not exist",
-    "name": "No exposed entities matched name '{name}'",
-    "area": "No exposed entities found in area '{area}'",
-    "domain": "No exposed entities found in domain(s): {domains}",
-}
 
 
-def _list_entities(found: Iterable[AssistEntity], home: Home | None = None) -> str:
+def list_entities(found: Iterable[AssistEntity], home: Home | None = None) -> str:
     """Entities in Home Assistant's YAML, by name; with their state if the home is given."""
     rows = []
     for entity in sorted(found, key=lambda e: e.name):
@@ -89,7 +81,7 @@ def _list_entities(found: Iterable[AssistEntity], home: Home | None = None) -> s
 
 def static_context(home: Home) -> str:
     """The list of entities as the prompt holds it. It is a function of the plan, so it stays the same between sentences."""
-    return _list_entities(entities_of_plan(home.plan)).rstrip("\n")
+    return list_entities(entities_of_plan(home.plan)).rstrip("\n")
 
 
 def assist_prompt(home: Home) -> str:
@@ -98,17 +90,3 @@ def assist_prompt(home: Home) -> str:
     floor = next((floor.name for floor in floors_of_plan(home.plan) if room and room.id in floor.rooms), None)
     after = recorded.prompt_end(room.name if room and room.id != HOME else None, floor)
     return f"{recorded.before}\n{static_context(home)}\n\n{after}"
-
-
-def live_context(home: Home, arguments: Mapping[str, Any]) -> tuple[str, bool]:
-    """The answer of `GetLiveContext`, and whether it found anything."""
-    domain = arguments.get("domain")
-    domains = [str(one).strip().lower() for one in ([domain] if isinstance(domain, str) else domain or [])]
-    name, area = arguments.get("name"), arguments.get("area")
-    try:
-        found = match_entities(home, EntityConstraints(name, area, domains=frozenset(domains), duplicates=True)).entities
-    except NoMatch as none:
-        text = NONE_MATCHED.get(none.reason, "No entities matched the provided filter")
-        error = text.format(name=name, area=area, domains=", ".join(domains))
-        return json.dumps({"error": error}, ensure_ascii=False), False
-    return json.dumps({"result": f"{HEAD}\n{_list_entities(found, home)}"}, ensure_ascii=False), True

@@ -21,22 +21,24 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api, live_context
+from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api, list_entities
 from homerl.envs.homeenv.sim.assist.entities_of_home import AssistEntity, areas_of_plan, entities_of_plan
-from homerl.envs.homeenv.sim.assist.entity_matching import EntityConstraints, NoMatch, is_same_name, match_entities
-from homerl.envs.homeenv.sim.assist.intent_calls import (
+from homerl.envs.homeenv.sim.assist.intents import (
+    EntityConstraints,
     IntentFailed,
+    NoMatch,
     calls_of_intent,
     invalid_slots,
+    is_same_name,
     make_entity_calls,
+    match_entities,
     match_intent_targets,
     needed_domains,
     read_intent_slots,
 )
 from homerl.envs.homeenv.sim.assist.value_translation import translation_table
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
-from homerl.envs.homeenv.sim.tools import Tool, ToolHints
+from homerl.envs.homeenv.sim.toolset import Limits, RunResult, Tool, ToolHints
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 
@@ -60,6 +62,13 @@ HINTS = {  # the names in MCP -> ours
     "openWorldHint": "open_world",
 }
 FAILED = "Error calling tool: "
+HEAD = "Live Context: An overview of the areas and the devices in this smart home:"
+NONE_MATCHED = {
+    "no_area": "Area '{area}' does not exist",
+    "name": "No exposed entities matched name '{name}'",
+    "area": "No exposed entities found in area '{area}'",
+    "domain": "No exposed entities found in domain(s): {domains}",
+}
 Answer = Callable[[Home, Mapping[str, Any]], str]  # what a tool of a home's own entities does; it returns the text
 
 
@@ -67,15 +76,10 @@ Answer = Callable[[Home, Mapping[str, Any]], str]  # what a tool of a home's own
 class AssistTool(Tool):
     """A tool of Assist. Home Assistant reads arguments more freely than the schema says, and so does `run`."""
 
-    def function_schema(self) -> dict[str, Any]:
-        """The tool as an OpenAI function schema."""
-        parameters: dict[str, Any] = {"properties": dict(self.parameters)}
-        parameters |= {"required": list(self.required)} if self.required else {}
-        parameters["type"] = "object"
-        return {
-            "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": parameters},
-        }
+    def parameters_schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments, whose keys are in Home Assistant's order."""
+        required = {"required": list(self.required)} if self.required else {}
+        return {"properties": dict(self.parameters), **required, "type": "object"}
 
     def run(self, home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
         """Act on `home`. A refusal is returned in the result, in Home Assistant's words."""
@@ -232,6 +236,20 @@ def _read_context(home: Home, arguments: Mapping[str, Any], limits: Limits) -> R
         raise IntentFailed("wrong_type", "value should be a string for dictionary value at 'domain'")
     text, found = live_context(home, given | {key: str(given[key]) for key in ("name", "area") if key in given})
     return RunResult(text) if found else refused_result("unknown_device", text)
+
+
+def live_context(home: Home, arguments: Mapping[str, Any]) -> tuple[str, bool]:
+    """The answer of `GetLiveContext`, and whether it found anything."""
+    domain = arguments.get("domain")
+    domains = [str(one).strip().lower() for one in ([domain] if isinstance(domain, str) else domain or [])]
+    name, area = arguments.get("name"), arguments.get("area")
+    try:
+        found = match_entities(home, EntityConstraints(name, area, domains=frozenset(domains), duplicates=True)).entities
+    except NoMatch as none:
+        text = NONE_MATCHED.get(none.reason, "No entities matched the provided filter")
+        error = text.format(name=name, area=area, domains=", ".join(domains))
+        return json.dumps({"error": error}, ensure_ascii=False), False
+    return json.dumps({"result": f"{HEAD}\n{list_entities(found, home)}"}, ensure_ascii=False), True
 
 
 def _recorded_tool(name: str) -> AssistTool:

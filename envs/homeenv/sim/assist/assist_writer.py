@@ -19,13 +19,18 @@ from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
 from homerl.envs.homeenv.sim.assist.assist_tools import CONTEXT, TOOLS
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD, AssistArea, AssistEntity, EntityCall, entities_of_plan
-from homerl.envs.homeenv.sim.assist.entity_matching import EntityConstraints, NoMatch, match_entities
-from homerl.envs.homeenv.sim.assist.intent_calls import IntentFailed, calls_of_intent, read_intent_slots
+from homerl.envs.homeenv.sim.assist.intents import (
+    EntityConstraints,
+    IntentFailed,
+    NoMatch,
+    calls_of_intent,
+    match_entities,
+    read_intent_slots,
+)
 from homerl.envs.homeenv.sim.assist.value_translation import IntentRules, to_slot_value, translation_table
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.sandbox import Limits
-from homerl.envs.homeenv.sim.toolset import Call, Reads, StructuredWriter, parse_turn_tool_calls
+from homerl.envs.homeenv.sim.toolset import Call, Limits, Reads, StructuredWriter, parse_turn_tool_calls
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 ON = "intent__HassTurnOn"

@@ -19,8 +19,7 @@ from homerl.envs.homeenv.sim.assist.value_translation import EntityKind, Way, do
 from homerl.envs.homeenv.sim.devices.device_spec import Component, Device, DeviceSpec, unused_id
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE, SAME, Storey
+from homerl.envs.homeenv.sim.home_plan import AVAILABLE, SAME, FixedPlan, Storey
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE, ValueType
 
 TEXTS = {True: "on", False: "off", None: "unknown"}
@@ -197,7 +196,7 @@ def entities_of_plan(plan: FixedPlan) -> tuple[AssistEntity, ...]:
                 id = unused_id(slug, taken)
                 taken.add(id)
             entities.append(AssistEntity(id, names, area, device, shape))
-    if len(_entities_by_plan) >= MOST_KNOWN:
+    if len(_entities_by_plan) >= MOST_KNOWN:  # a simple bound: training plays each home for a short time
         _entities_by_plan.clear()
     return _entities_by_plan.setdefault(plan.content_digest, tuple(entities))
 

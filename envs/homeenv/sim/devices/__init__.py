@@ -1,8 +1,7 @@
 """What a device is.
 
-- `attribute_limits_and_services.py`: the interface as data. It says which values an attribute may have, such as the position
-  of a blind, and what a service takes.
-- `service_execution.py`: runs the code of services, and refuses values beyond an attribute's limits.
+- `attributes_and_services.py`: the interface as data: which values an attribute may have, such as the position of a
+  blind, and what a service takes. It also runs the code of services, and refuses values beyond an attribute's limits.
 - `self_changing_attributes.py`: attributes that count, move or follow from others.
 - `air_physics.py`: what devices do to the temperature, humidity and light of a room.
 - `device_spec.py`: a product as a whole, and the catalogue of products.

@@ -26,8 +26,8 @@ from math import ceil, exp, log
 from typing import Any, NamedTuple
 
 from homerl.envs.core.state_encoding import state_text, written_as, written_by
+from homerl.envs.homeenv.sim.devices.attributes_and_services import ServiceScope
 from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec
-from homerl.envs.homeenv.sim.devices.service_execution import ServiceScope
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType, value_means_word
 
 Running = tuple[DeviceSpec, Mapping[str, Any]]  # a device's specification and its values by path

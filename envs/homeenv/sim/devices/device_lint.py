@@ -33,11 +33,10 @@ from homerl.envs.homeenv.sim.devices.air_physics import (
     compute_air_inputs,
     steady_air,
 )
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Attribute, Service
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument, Attribute, Service, compile_service
 from homerl.envs.homeenv.sim.devices.device_spec import Component, DeviceSpec, device_files, load_specs
 from homerl.envs.homeenv.sim.devices.expression_cost import CostBound, steps_of_call
-from homerl.envs.homeenv.sim.devices.self_changing_attributes import CompiledDerived, compile_derived_of_part
-from homerl.envs.homeenv.sim.devices.service_execution import ServiceScope, compile_service
+from homerl.envs.homeenv.sim.devices.self_changing_attributes import DerivedAttribute, compile_derived_of_part
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import parse_statements
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType, count_units
@@ -74,7 +73,7 @@ def find_dead_services(part: Component, budget: TrialBudget) -> Iterator[tuple[i
 
 
 def _try_service(
-    service: Service, attributes: tuple[Attribute, ...], derived: Sequence[CompiledDerived], budget: TrialBudget
+    service: Service, attributes: tuple[Attribute, ...], derived: Sequence[DerivedAttribute], budget: TrialBudget
 ) -> str | None:
     """That a service was refused in all trials, with the reason of the last one; None if it succeeded in one."""
     compiled = compile_service(service, attributes)
@@ -103,7 +102,7 @@ def _try_service(
         given = {a.name: v for a, v in zip(service.arguments, drawn[len(varied) :]) if v is not MISSING}
         try:
             for one in derived:
-                values[one.offset] = one.derived_value(ServiceScope(values, 0, {}))
+                values[one.slot] = one.derived_value(values)
             compiled.compute_outcome(values, 0, compiled.bind_arguments((), given))
         except Refused as refused:
             reason = refused.message

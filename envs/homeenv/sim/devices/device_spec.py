@@ -28,7 +28,16 @@ from pydantic import Field, ValidationError, model_validator
 from homerl.envs.core.documents import Document, InputError, read_yaml, validate_document
 from homerl.envs.core.documents.validation import SeveralProblems
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Attribute, Service
+from homerl.envs.homeenv.sim.devices.attributes_and_services import (
+    Argument,
+    Attribute,
+    CompiledService,
+    Service,
+    ServiceError,
+    ServiceScope,
+    compile_service,
+    find_switch_services,
+)
 from homerl.envs.homeenv.sim.devices.expression_cost import (
     bounds_by_name,
     bounds_of_names,
@@ -39,9 +48,9 @@ from homerl.envs.homeenv.sim.devices.expression_cost import (
 from homerl.envs.homeenv.sim.devices.rooms import ROOM_STATE, Room, RoomType
 from homerl.envs.homeenv.sim.devices.self_changing_attributes import (
     UNKNOWN,
-    CompiledCounter,
-    CompiledDerived,
-    CompiledMotion,
+    CountingAttribute,
+    DerivedAttribute,
+    MovingAttribute,
     clockwork_problems,
     compile_counter,
     compile_derived,
@@ -49,13 +58,6 @@ from homerl.envs.homeenv.sim.devices.self_changing_attributes import (
     compile_motion,
     compile_part_expression,
     compile_start,
-)
-from homerl.envs.homeenv.sim.devices.service_execution import (
-    CompiledService,
-    ServiceError,
-    ServiceScope,
-    compile_service,
-    find_switch_services,
 )
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import Closure, ExpressionError, attributes_in, parse_expression
@@ -175,6 +177,7 @@ def _unusable_names(**lists: Sequence[Attribute | Service | Argument | Component
     for key, things in lists.items():
         for i, thing in enumerate(things):
             kind, name = type(thing).__name__.lower(), thing.name
+            # A name that begins with an underscore could hide a part of the object that agents' code gets.
             if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
                 yield (key, i, "name"), f"{kind} '{name}': a name is letters, digits and underscores, a letter first"
             if name in seen:
@@ -264,7 +267,7 @@ class DeviceSpec(Component):
         """Maps each dotted service path to the compiled service."""
         index: dict[str, CompiledService] = {}
         for prefix, part, offset in self._parts_with_offsets():
-            follow = tuple((d.offset, d.attribute, d.equals) for d in compile_derived_of_part(part.attributes, offset))
+            follow = tuple((d.slot, d.attribute, d.expression) for d in compile_derived_of_part(part.attributes, offset))
             for service in part.services:
                 index[prefix + service.name] = compile_service(
                     service, part.attributes, offset, self._compiled_availability, follow
@@ -293,17 +296,17 @@ class DeviceSpec(Component):
                     yield prefix + attribute.name, compiled
 
     @cached_property
-    def counter_index(self) -> dict[str, CompiledCounter]:
-        """Maps the dotted path of each attribute that counts seconds to the compiled counter."""
-        return dict(self._compile_attributes(compile_counter))
+    def compiled_counters(self) -> tuple[CountingAttribute, ...]:
+        """The attributes that count seconds."""
+        return tuple(counter for _, counter in self._compile_attributes(compile_counter))
 
     @cached_property
-    def compiled_motions(self) -> tuple[CompiledMotion, ...]:
+    def compiled_motions(self) -> tuple[MovingAttribute, ...]:
         """The attributes that move to a target while time passes."""
         return tuple(motion for _, motion in self._compile_attributes(compile_motion))
 
     @cached_property
-    def compiled_derived(self) -> tuple[CompiledDerived, ...]:
+    def compiled_derived(self) -> tuple[DerivedAttribute, ...]:
         """The derived attributes, each after those that it reads."""
         return tuple(derived for _, derived in self._compile_attributes(compile_derived))
 
@@ -370,9 +373,9 @@ class DeviceSpec(Component):
                     values[at] = attribute.check_value(start(scope), attribute.name)
                     known.add(path)
             for derived in self.compiled_derived:
-                with suppress(*(UNKNOWN if paths[derived.offset] in given else ())):
-                    values[derived.offset] = derived.derived_value(scope)
-                known.add(paths[derived.offset])
+                with suppress(*(UNKNOWN if paths[derived.slot] in given else ())):
+                    values[derived.slot] = derived.derived_value(values)
+                known.add(paths[derived.slot])
         except (ArithmeticError, TypeError) as error:
             raise ValueError(f"{self.name}: a value cannot be worked out: {error}") from None
         return {path: value for path, value in zip(paths, values) if path in known}
@@ -388,6 +391,7 @@ class DeviceSpec(Component):
         return hashlib.blake2b(self.json_text.encode(), digest_size=8).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # As text: what is compiled are closures, which cannot be pickled, and another process may have compiled it already.
         return _load_spec, (self.json_text, type(self))
 
     def rand(self, seed: int | None = None) -> LoneDevice:

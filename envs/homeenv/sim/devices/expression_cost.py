@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Attribute, Service
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument, Attribute, Service
 from homerl.envs.homeenv.sim.values.expressions import MOST_ITEMS, attributes_in, parse_expression, parse_statements
 from homerl.envs.homeenv.sim.values.types_and_ranges import MOST_UNITS, ValueType, count_units
 

@@ -13,9 +13,16 @@ from typing import Any
 from homerl.envs.core.messages import Message, text_message
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
-from homerl.envs.homeenv.sim.tools import Tool, parameter_schema
-from homerl.envs.homeenv.sim.toolset import Call, Toolset, ToolsetWriter, WantedAutomation
+from homerl.envs.homeenv.sim.toolset import (
+    Call,
+    Limits,
+    RunResult,
+    Tool,
+    Toolset,
+    ToolsetWriter,
+    WantedAutomation,
+    parameter_schema,
+)
 from homerl.envs.homeenv.sim.toolsets.smh import (
     ACTION,
     RULE_PARTS,

@@ -8,19 +8,26 @@ from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.sandbox import Limits, RunResult, run_code
-from homerl.envs.homeenv.sim.tools import READS, Tool, to_json_line
-from homerl.envs.homeenv.sim.toolset import Call, Reads, Toolset, ToolsetWriter, parse_turn_tool_calls
+from homerl.envs.homeenv.sim.sandbox import PYEXEC
+from homerl.envs.homeenv.sim.toolset import (
+    READS,
+    Call,
+    Limits,
+    Reads,
+    RunResult,
+    Tool,
+    Toolset,
+    ToolsetWriter,
+    parse_turn_tool_calls,
+    to_json_line,
+)
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 
 
 def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """The present state of one device, or of every device of a room. Raises `Refused` if neither is named or known."""
     if did := arguments.get("did"):
-        if did not in home.plan.devices_by_did:
-            raise Refused("unknown_device", f"there is no device {quote_value(did)}")
-        devices = [home.plan.devices_by_did[did]]
+        devices = [home.plan.find_device(did)]
     elif room := arguments.get("room"):
         devices = list(home.find_devices(room=home.plan.find_room(room).id))
     else:
@@ -31,10 +38,7 @@ def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
 
 def query_spec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """The attributes and services of a device, one per line. Raises `Refused` for an unknown device."""
-    did = arguments["did"]
-    if did not in home.plan.devices_by_did:
-        raise Refused("unknown_device", f"there is no device {quote_value(did)}")
-    spec = home.plan.devices_by_did[did].spec
+    spec = home.plan.find_device(arguments["did"]).spec
     lines = [f"{path}: {attribute.describe_type()}" for path, attribute in spec.readable_attributes.items()]
     for path, compiled in spec.service_index.items():
         needs = f" (needs {compiled.service.requires})" if compiled.service.requires else ""
@@ -42,17 +46,11 @@ def query_spec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunR
     return RunResult("\n".join(lines))
 
 
-def run_pyexec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """Run a Python snippet in the sandbox."""
-    return run_code(arguments["code"], home, limits)
-
-
 TOOLS = (
     Tool("query_status", "Read the state of a device or of all devices of a room.",
          {"did": "a device id", "room": "a room's id or name"}, (), query_status, READS),
     Tool("query_spec", "Read what a device can do.", {"did": "a device id"}, ("did",), query_spec, READS),
-    Tool("pyexec", 'Run Python against the home. device("<did>") gives a device: read its attributes, '
-         "call its services; print what you want to see.", {"code": "a Python snippet"}, ("code",), run_pyexec),
+    PYEXEC,
 )  # fmt: skip
 
 

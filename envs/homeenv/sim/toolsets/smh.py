@@ -12,10 +12,20 @@ from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.automation import LONGEST_WAIT, make_rule, refuse_never_due_rule, replace_rule
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
-from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
-from homerl.envs.homeenv.sim.tools import READS, Tool, ToolHints, to_json_line
-from homerl.envs.homeenv.sim.toolset import Call, Reads, StructuredWriter, Toolset, WantedAutomation
+from homerl.envs.homeenv.sim.rules import HomeRule
+from homerl.envs.homeenv.sim.toolset import (
+    READS,
+    Call,
+    Limits,
+    Reads,
+    RunResult,
+    StructuredWriter,
+    Tool,
+    ToolHints,
+    Toolset,
+    WantedAutomation,
+    to_json_line,
+)
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 
@@ -29,8 +39,8 @@ def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
     Raises `Refused` for an unknown device or room, or if too many devices match for `spec` or `status`.
     """
     what, did, room, tags = (arguments.get(key) for key in ("what", "did", "room", "tags"))
-    if did is not None and did not in home.plan.devices_by_did:
-        raise Refused("unknown_device", f"there is no device {quote_value(did)}")
+    if did is not None:
+        home.plan.find_device(did)
     devices = []
     for device in home.find_devices(room=room and home.plan.find_room(room).id):
         data = device.spec.userdata
@@ -98,6 +108,7 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
     index, edited = _find_rule(home, arguments["id"])
     old = edited.definition
     delay, hold = arguments.get("delay_seconds"), old.hold
+    # What `make_rule` would need to make the old rule again, as far as the agent has not given something else.
     kept = [text for text in old.trigger_texts if text != old.when]
     if old.at is not None and delay is None and "conditions" not in arguments:
         delay = old.at - home.clock

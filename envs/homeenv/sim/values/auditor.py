@@ -1,16 +1,12 @@
-"""Python's parser for code that agents and authors write, without the parser's warnings, which would flood the log.
+"""The auditor, a firewall between agents and homes: its refusals. Python's parser for code that agents and authors write.
 
-Invariants:
-- The parser raises what `ast.parse` raises, and emits no warning.
-- The process's warning filters change only while a text is parsed that could cause a warning. Each change of the filters
-  makes Python repeat every other warning. They change for one thread at a time.
-
-The auditor: a firewall between agents and homes. Each refusal names the rule that was applied.
+The parser emits no warnings, which would flood the log.
 
 Invariants:
 - A refused call has changed nothing by the time `Refused` is raised.
 - Every rule that a refusal names is a key of `RULES`.
-- The static check of code reads the syntax tree and runs nothing.
+- `parse_python` raises what `ast.parse` raises. The process's warning filters change only while a text is parsed that could
+  cause a warning, and for one thread at a time: each change makes Python repeat every other warning.
 """
 
 from __future__ import annotations
@@ -20,9 +16,7 @@ import re
 import threading
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, cast
-
-from homerl.envs.core.restricted_python import restricted_node_uses
+from typing import Any, ClassVar
 
 ODD = re.compile(
     r"""\\(?:[^\n\r\\'"abfnrtvx0-7]|[4-7][0-7]{2})"""  # an invalid escape sequence
@@ -81,27 +75,3 @@ class Refused(Exception):
 
     def __reduce__(self) -> tuple[type[Refused], tuple[str, str]]:
         return type(self), (self.rule, self.message)  # for pickling between processes
-
-
-def parse_code(code: str) -> ast.Module:
-    """The syntax tree of a snippet. Raises `Refused` (rule `syntax`) if it does not parse."""
-    try:
-        return cast(ast.Module, parse_python(code))
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None)
-        raise Refused("syntax", f"the code does not parse{f' (line {line})' if line else ''}: {error}") from None
-
-
-def audit_code(code: str) -> list[ast.AST]:
-    """The nodes of a snippet's syntax tree.
-
-    Raises `Refused` if the snippet does not parse (`syntax`), assigns to an attribute (`read_only`), or uses Python that
-    agents may not use (`restricted_code`).
-    """
-    nodes = list(ast.walk(parse_code(code)))
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            raise Refused("read_only", f"line {node.lineno}: '{node.attr}' cannot be assigned; call a service instead")
-    if uses := restricted_node_uses(nodes):
-        raise Refused("restricted_code", f"{uses[0]} is not allowed in agent code")
-    return nodes

@@ -10,10 +10,7 @@ Invariants:
 - Nothing is evaluated by Python's `eval`.
 - `<`, `<=`, `>` and `>=` are false if a side is None. What cannot be computed raises `TypeError`, `ValueError` or
   `ArithmeticError`. No value grows without bound.
-
-The numbers at which the result of an expression may change, for each slot that it reads.
-
-Invariant: between two neighbouring thresholds of a slot the expression keeps its value, if nothing else changes.
+- `thresholds_of`: between two neighbouring thresholds of a slot the expression keeps its value, if nothing else changes.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from functools import lru_cache
 from math import inf, nextafter
 from typing import Any, cast
 
-from homerl.envs.homeenv.sim.values import auditor as parsing
+from homerl.envs.homeenv.sim.values.auditor import parse_python
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 
 Closure = Callable[[Any], Any]
@@ -39,7 +36,7 @@ def _false_of_none(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], 
     def compared(a: Any, b: Any) -> bool:
         try:
             return compare(a, b)
-        except TypeError:
+        except TypeError:  # looked at only now: conditions are evaluated often, and few values are None
             if a is None or b is None:
                 return False
             raise
@@ -64,7 +61,7 @@ ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-MOST_NESTED = 100
+MOST_NESTED = 100  # levels of a syntax tree: to compile and to evaluate it is recursive
 MOST_ITEMS = 10_000  # of a list that an expression makes
 MOST_DIGITS = 10  # to which `round` rounds
 
@@ -139,7 +136,7 @@ def parse_statements(text: str) -> ast.Module:
 @lru_cache(maxsize=4096)  # a part is compiled more than once; nobody changes a tree
 def _parse_shallow(text: str, mode: str) -> ast.AST:
     try:
-        tree: ast.AST = parsing.parse_python(text.strip(), mode=mode)
+        tree: ast.AST = parse_python(text.strip(), mode=mode)  # a space in front would be an indentation
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         wrong = ExpressionError(f"cannot be parsed: {getattr(error, 'msg', error)}")
         wrong.column = getattr(error, "offset", None) or 1
@@ -170,6 +167,7 @@ def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
         case ast.Dict(keys=keys, values=parts) if all(isinstance(key, ast.Constant) for key in keys):
             closures = [compile_expression(part, resolve) for part in parts]
             named = [key.value for key in keys if isinstance(key, ast.Constant)]
+            # Pairs in place of a dict, since values are hashable.
             return lambda scope: tuple((key, part(scope)) for key, part in zip(named, closures))
         case ast.BoolOp(op=op, values=parts):
             closures = [compile_expression(part, resolve) for part in parts]

@@ -1,18 +1,14 @@
-"""Texts that tell a date, a time of day or both, each in one way of writing.
+"""Value types of attributes and arguments (HomeFlow A.1): their bounds, and the one way to write each of their values.
 
-Invariant: a canonical text is its own canonical text; what is no such moment is None.
-
-How devices spell the states that people name: `on` is `ON`, `true` and `1` elsewhere.
-
-Invariant: this is the one place that knows spellings. Shipped products write the word itself.
-
-Value types of attributes and arguments (HomeFlow A.1).
+Two kinds of values have a part of their own: texts that tell a date, a time of day or both; and states that people name and
+devices spell in several ways (`on` is `ON`, `true` and `1` elsewhere).
 
 Invariants:
-- `check` returns the canonical value, or raises `Refused` with a named rule.
-- A canonical value passes `check` unchanged and is hashable.
-- `sample` returns only canonical values.
+- `check_value` returns the canonical value, or raises `Refused` with a named rule.
+- A canonical value passes `check_value` unchanged and is hashable. The same holds of the text of a moment.
+- `sample_value` returns only canonical values.
 - No value has more than `MOST_UNITS` units, however its lists are nested, and each type has a value.
+- This is the one place that knows spellings of states. Shipped products write the word itself.
 """
 
 from __future__ import annotations
@@ -110,6 +106,9 @@ LONGEST = 10_000  # the longest text or list of any device
 DEEPEST = 10  # lists in lists, and the like
 MOST_UNITS = 30_000  # of one value: its items, and those of its items
 CHARACTERS = 10  # of a text, which count as one unit
+UNIT_SIGNS = {  # of the units that devices everywhere have
+    "celsius": "°C", "percentage": "%", "lux": "lx", "kelvin": "K", "second": "s", "minute": "min", "hour": "h",
+}  # fmt: skip
 
 
 # A number, written as an integer if it is whole.
@@ -214,7 +213,7 @@ class ValueType(Model):
 
     @cached_property
     def most_units(self) -> int:
-        """The units of the largest value that the bounds allow; `check` allows `MOST_UNITS`."""
+        """The units of the largest value that the bounds allow; `check_value` allows `MOST_UNITS`."""
         return self._count_type_units(1, [item.most_units for item in self.items or ()])
 
     def _count_type_units(self, end: int, inner: list[int]) -> int:
@@ -232,6 +231,7 @@ class ValueType(Model):
     @cached_property
     def _option_values(self) -> dict[Any, Any]:
         """The options by themselves: they are found at once, however many they are."""
+        # A dict and no set: a lookup gives the option itself, whose type tells 1 from True and 1.0.
         return {option: option for option in self.options or ()}
 
     def describe_type(self) -> str:
@@ -286,7 +286,7 @@ class ValueType(Model):
             return value
         if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
             return self._round_to_precision(value)
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)  # a bool is an int in Python
         if kind == "float" and number and math.isfinite(value):
             return self._round_to_precision(float(value)) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
         if self.format and isinstance(value, str):
@@ -322,6 +322,7 @@ class ValueType(Model):
         if self.precision is None:
             return value
         steps = value / self.precision
+        # Rounded twice, because 3 * 0.1 is 0.30000000000000004.
         rounded = round(round(steps) * self.precision, 10) if abs(steps) < FINEST else value  # floats are coarser there
         return int(rounded) if self.type == "int" else rounded
 
@@ -354,7 +355,7 @@ class ValueType(Model):
                 return tuple(item.sample_value(rng) for item in items)
             case "dict":
                 return tuple((item.name, item.sample_value(rng)) for item in items)
-        raise AssertionError(self.type)
+        raise AssertionError(self.type)  # `TypeName` has no other
 
 
 def refuse_lone_surrogates(text: str) -> str:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import random
 
-from homerl.envs.homeenv.language.meaning import Act, Target
-from homerl.envs.homeenv.language.noun_phrases import aliases_of, denoted_devices, kind_noun
+from homerl.envs.homeenv.language.meaning import Act, Target, aliases_of, denoted_devices
+from homerl.envs.homeenv.language.speaker import frame_meaning, kind_noun
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose
 from homerl.envs.homeenv.tasks.intents.ambiguous import AnyDeviceRequest
-from homerl.envs.homeenv.tasks.intents.device_choice import is_muddled
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, room_text
+from homerl.envs.homeenv.tasks.intents.device_choice import has_lookalikes
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, statement_reply
 from homerl.play.words.answer_rules import Answer
 
@@ -52,12 +51,13 @@ def _is_absent(home: Home, kind: str, room: Room | None = None) -> bool:
     scope = Target((), kind, rooms=(room,) if room else ())
     near = [device for device in home.plan.devices if room in (None, device.room)]
     names = [name.lower() for device in near for name in (device.name, *aliases_of(device, home))]
-    return not denoted_devices(scope, home) and not is_muddled(home, scope) and not any(WORD[kind] in name for name in names)
+    some = denoted_devices(scope, home) or has_lookalikes(home, scope)
+    return not some and not any(WORD[kind] in name for name in names)
 
 
 def _draft_absent(subcategory: str, kind: str, room: Room | None, rng: random.Random) -> Draft | None:
     wish = AnyDeviceRequest(Act(rng.choice(SERVICES), Target((), kind)), kind, room)
-    slots = {"one": lambda speaker: kind_noun(kind, "one", speaker)} | ({"room": room_text(room)} if room else {})
+    slots = {"one": lambda speaker: kind_noun(kind, "one", speaker)} | ({"room": room} if room else {})
     reply = statement_reply(frame_meaning("absent.reply_in" if room else "absent.reply", **slots))
     return make_question_draft(wish, Answer(type="names", value=()), (), reply, subcategory)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from homerl.envs.homeenv.language.meaning import Target, spoken_step
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Service
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Service
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -22,7 +22,7 @@ from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.actions import NAMED, DeviceAction, make_action, spoken_argument
 from homerl.envs.homeenv.tasks.blueprint import Factors
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, control
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, draft_of_actions
 
 # Attributes that people change by feel, and the word group that speaks of them.
 FELT = {
@@ -98,7 +98,7 @@ class AdjustmentRequest:
         """A request in the words of the attribute's group, if it has some for this way."""
         group = FELT[self.dial.attribute_name]
         group = "plain" if group == "speed" and self.dial.device.spec.category == "light" else group  # no air moves
-        key = speaker.first(f"adjust.{self.way}.{group}", f"adjust.{self.way}.plain")
+        key = speaker.first_known_key(f"adjust.{self.way}.{group}", f"adjust.{self.way}.plain")
         part = self.dial.path.rpartition(".")[0]
         slots = {"target": speaker.say_target(Target.of_device(self.dial.device, part))}
         slots["name"] = speaker.name(self.dial.attribute_name, self.dial.device)
@@ -159,7 +159,7 @@ def _action_that_moves(home: Home, dial: Dial, by: float) -> DeviceAction | None
 def _draft_adjustment(
     subcategory: str, dial: Dial, action: DeviceAction, condition: str, meaning: AdjustmentRequest
 ) -> Draft:
-    draft = control(subcategory, (replace(action, condition=condition),), Factors(), meaning)
+    draft = draft_of_actions(subcategory, (replace(action, condition=condition),), Factors(), meaning)
     return replace(draft, reads=((dial.device.did, dial.path),))
 
 

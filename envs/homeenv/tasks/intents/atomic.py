@@ -12,7 +12,7 @@ from homerl.envs.homeenv.language.speaker import Wording
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import actions
 from homerl.envs.homeenv.tasks.blueprint import Factors
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, draft_of_actions
 
 
 def _propose_in_wording(wording: Wording) -> Propose:
@@ -20,7 +20,7 @@ def _propose_in_wording(wording: Wording) -> Propose:
         """A change of a device that no other intent of the blueprint has taken."""
         for action in actions(home, rng):
             if action.device.did not in ask.taken:
-                return replace(control(wording, (action,), Factors()), wording=wording)
+                return replace(draft_of_actions(wording, (action,), Factors()), wording=wording)
         return None
 
     return propose

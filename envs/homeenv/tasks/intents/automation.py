@@ -31,15 +31,15 @@ from homerl.envs.homeenv.language.times_and_states import (
     clear_speaker,
     duration_in_words,
 )
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE
 from homerl.envs.homeenv.tasks.actions import DeviceAction, actions
 from homerl.envs.homeenv.tasks.blueprint import Automation, Factors
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose
 
 DEVICES = (0.55, 0.3, 0.15)  # probabilities of acting on one, two and three devices
 BOTH = 0.2  # probability that two conditions must hold together

@@ -12,14 +12,16 @@ import random
 from collections.abc import Mapping
 from itertools import product
 
+from homerl.envs.homeenv.language.meaning import Target
+from homerl.envs.homeenv.language.speaker import frame_meaning
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.expressions import code_literal
+from homerl.envs.homeenv.sim.values.types_and_ranges import STATE
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import device_text, frame_meaning, frame_text
-from homerl.envs.homeenv.tasks.intents.operations import bind_to_part
+from homerl.envs.homeenv.tasks.intents import Ask, Draft
 
 HUES: Mapping[str, tuple[tuple[float, float], ...]] = {  # degrees; the first range holds the usual hue
     "red": ((0, 15), (345, 360)),
@@ -106,12 +108,13 @@ def propose_named_colour(home: Home, rng: random.Random, ask: Ask) -> Draft | No
         if not (plan := _plan_colour(home, device, prefix, path, value)):
             continue
         shown = hue_condition(colour, state) if pair else f"{state} in {CODES[colour]!r}"
-        on = bind_to_part('self.state == "on"', home, device, prefix)
+        _, switched = device.spec.attribute_index.get(prefix + STATE, (None, None))
+        on = [f'device("{device.did}").{prefix}{STATE} == {code_literal(switched.value_of_word("on"))}'] if switched else []
         mode = [f'device("{device.did}").{prefix}mode == "color"'] if any("set_mode" in c.service for c in plan) else []
-        condition = " and ".join([*([on.text] if on else []), *mode, f"({shown})"])
+        condition = " and ".join([*on, *mode, f"({shown})"])
         if not compile_condition(condition, home.plan).holds_in(home):
-            slots = {"target": device_text(device, part), "colour": frame_text(f"colour.{colour}")}
-            meaning = frame_meaning("request", act=frame_meaning("colour.named", **slots).words)
+            target, named = Target.of_device(device, part), frame_meaning(f"colour.{colour}")
+            meaning = frame_meaning("request", act=frame_meaning("colour.named", target=target, colour=named))
             return Draft("named", meaning, Factors(), conditions=(condition,), devices=(device.did,), plan=plan)
     return None
 

@@ -11,34 +11,41 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, SpokenCommand, Target
-from homerl.envs.homeenv.language.noun_phrases import (
+from homerl.envs.homeenv.language.meaning import (
     OPERATORS,
+    Act,
+    AttributeComparison,
+    SpokenCommand,
+    Target,
     attribute_values_of,
     denoted_devices,
     devices_of_kind,
-    noun_phrase,
     parts_of_kind,
-    place_phrase,
 )
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.speaker import Speaker, noun_phrase, place_phrase
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, earlier_values_condition, propose_action
+from homerl.envs.homeenv.tasks.actions import (
+    DeviceAction,
+    Operation,
+    actions,
+    carry_out_on_kind,
+    earlier_values_condition,
+    propose_action,
+)
 from homerl.envs.homeenv.tasks.blueprint import Factors
-from homerl.envs.homeenv.tasks.device_traits import Read
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, draft_of_actions
 from homerl.envs.homeenv.tasks.intents.device_choice import (
     KINDS,
     TRIVIAL,
+    Read,
     draw_scope,
     find_comparisons,
-    is_muddled,
+    has_lookalikes,
     rank_targets,
     resolve_target,
     room_signs,
 )
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, control
-from homerl.envs.homeenv.tasks.intents.operations import Operation, carry_out_on_kind
 
 MOST = 24  # most devices of one request
 TRIES = 60  # number of descriptions tried in a home
@@ -85,7 +92,7 @@ def propose_explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
             break
     if len(chosen) < 2:
         return None
-    return control("explicit", tuple(chosen.values()), Factors(scope="multi_device"))
+    return draft_of_actions("explicit", tuple(chosen.values()), Factors(scope="multi_device"))
 
 
 def propose_batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
@@ -230,7 +237,7 @@ def command_draft(
     None if it has too many devices, if people could disagree about them, if some cannot do the operations, or if none
     would change.
     """
-    if not 0 < len(target.devices) <= MOST or is_muddled(home, target):
+    if not 0 < len(target.devices) <= MOST or has_lookalikes(home, target):
         return None
     kind = target.required_kind
     outcomes = [outcome for device in target.devices for outcome in carry_out_on_kind(home, device, kind, wanted)]
@@ -245,7 +252,7 @@ def command_draft(
         keeps += [earlier_values_condition(home, device, (path,)) for path in paths]
     acts = (wanted[0].to_act(target), *(one.to_act(replace(target, pronoun=True)) for one in wanted[1:]))
     factors = Factors(scope="batch_device", dependency="dependent" if reads else "independent")
-    draft = control(subcategory, changed, factors, SpokenCommand(acts))
+    draft = draft_of_actions(subcategory, changed, factors, SpokenCommand(acts))
     if ask.whole_sets and not reads:  # who has read the states knows which are as wanted
         draft = replace(draft, plan=tuple(call for action, _ in carried for call in action.plan))
     return replace(draft, keeps=tuple(dict.fromkeys(keeps)), reads=reads)

@@ -7,18 +7,16 @@ of live intents, all conditions can hold together at the end, and none holds at 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand, Target
-from homerl.envs.homeenv.language.noun_phrases import refuse_shared_device
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.times_and_states import AttributeState, AttributeStates
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import (
     DeviceAction,
     actions,
@@ -34,14 +32,15 @@ from homerl.envs.homeenv.tasks.actions import (
     spoken_service_name,
 )
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
-from homerl.envs.homeenv.tasks.device_traits import device_kind
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, PastTurn, control
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, PastTurn, draft_of_actions
+from homerl.envs.homeenv.tasks.intents.device_choice import device_kind
 
 DEPENDENT = Factors(dependency="dependent")
 SEVERAL = Factors(dependency="dependent", scope="multi_device")
 TRIED = 25  # past actions tried in a home
 
 
+# `speaker.act(act, phrase)` would say almost the same, but a short speaker has its own frames only for targets of its own.
 class _PointingSpeaker(Speaker):
     """Speaks as another speaker does, but says a given phrase ("that one") for each target."""
 
@@ -58,7 +57,7 @@ class PhrasedRequest:
     """An act whose target is a given phrase ("that one"), inside a grammar frame."""
 
     act: Act
-    phrase: Callable[[Speaker], str]
+    phrase: Meaning
     frame: str
 
     def words(self, speaker: Speaker) -> str:
@@ -66,85 +65,11 @@ class PhrasedRequest:
         if self.phrase is IT and (key := f"multi_turn.it.{self.act.service}") in speaker.grammar:
             clause = speaker.say(key)
         else:
-            clause = _PointingSpeaker(speaker, self.phrase(speaker)).act(self.act)
+            clause = _PointingSpeaker(speaker, self.phrase.words(speaker)).act(self.act)
         return speaker.say(self.frame, text=clause)
 
 
-@dataclass(frozen=True)
-class FramedMeaning:
-    """A grammar frame whose slots are filled by functions of the speaker."""
-
-    frame: str
-    slots: tuple[tuple[str, Callable[[Speaker], str]], ...] = ()
-
-    def words(self, speaker: Speaker) -> str:
-        """The filled frame."""
-        return speaker.say(self.frame, **{name: said(speaker) for name, said in self.slots})
-
-
-def frame_meaning(frame: str, **slots: Callable[[Speaker], str]) -> FramedMeaning:
-    """A meaning that fills the slots of a grammar frame."""
-    return FramedMeaning(frame, tuple(slots.items()))
-
-
-def frame_text(key: str, **slots: str) -> Callable[[Speaker], str]:
-    """A slot that says a frame of the grammar."""
-    return lambda speaker: speaker.say(key, **slots)
-
-
-IT = frame_text("it")
-
-
-def literal_text(text: str) -> Callable[[Speaker], str]:
-    """A slot that says this text in every language."""
-    return lambda speaker: text
-
-
-def name_text(name: str) -> Callable[[Speaker], str]:
-    """A slot that says what an attribute is called."""
-    return lambda speaker: speaker.name(name)
-
-
-def place_text(room: Room | None, home_frame: str) -> Callable[[Speaker], str]:
-    """A slot that says "in the study", or the frame `home_frame` for the whole home."""
-    if room is None:
-        return frame_text(home_frame)
-    return lambda speaker: speaker.say("query.place.room", room=speaker.room(room))
-
-
-def device_text(device: Device, part: str = "") -> Callable[[Speaker], str]:
-    """A slot that names a device, or its part."""
-    return lambda speaker: speaker.say_target(Target.of_device(device, part))
-
-
-def that_text(device: Device) -> Callable[[Speaker], str]:
-    """A slot that points at a device that was spoken of: "that fan"."""
-    return lambda speaker: speaker.say("multi_turn.that", device=speaker.say_thing_name(device))
-
-
-def there_text(device: Device) -> Callable[[Speaker], str]:
-    """A slot that names a device of the room that was spoken of: "the fan there"."""
-
-    def said(speaker: Speaker) -> str:
-        refuse_shared_device(device, speaker.home)
-        return speaker.say("multi_turn.there", device=speaker.say_thing_name(device))
-
-    return said
-
-
-def room_text(room: Room) -> Callable[[Speaker], str]:
-    """A slot that names a room."""
-    return lambda speaker: speaker.room(room)
-
-
-def act_text(act: Act) -> Callable[[Speaker], str]:
-    """A slot that says an act."""
-    return lambda speaker: speaker.act(act)
-
-
-def action_value_text(action: DeviceAction) -> Callable[[Speaker], str]:
-    """A slot that says the value of an action."""
-    return lambda speaker: speaker.value(action.value, action.value_type)
+IT = frame_meaning("it")
 
 
 def past_request(action: DeviceAction, told: Meaning | None = None) -> PastTurn:
@@ -193,7 +118,7 @@ def plan_undo(earlier: Home, now: Home, device: Device) -> UndoPlan | None:
     if (calls := find_restoring_calls(earlier, now, device)) is None:
         return None
     states = AttributeStates(tuple(AttributeState.read_from_home(earlier, device, path) for path in told), "was")
-    reply = frame_meaning("multi_turn.was", states=states.words)  # the assistant said "done", and the state until then
+    reply = frame_meaning("multi_turn.was", states=states)  # the assistant said "done", and the state until then
     return UndoPlan(device, calls, earlier_values_condition(earlier, device, paths), reply)
 
 
@@ -263,8 +188,9 @@ def draft_follow_up(ask: Ask, rng: random.Random, home: Home, done: Sequence[Dev
     before = tuple(call for action in done for call in action.plan)
     end = home_after_calls(home, [*before, *now.plan])
     conditions = [compile_condition(text, home.plan) for text in (*(action.condition for action in done), *now.conditions)]
+    # Live intents come one after the other: none may be met at the start, and the later must leave the earlier met.
     can_be_live = all(not condition.holds_in(home) and condition.holds_in(end) for condition in conditions)
     if ask.first and (not can_be_live or rng.random() < 0.5):
         return replace(now, before=before, past=tuple(past_request(action) for action in done))
-    first, *others = (control(now.subcategory, (action,), Factors()) for action in done)
+    first, *others = (draft_of_actions(now.subcategory, (action,), Factors()) for action in done)
     return replace(first, then=(*others, now)) if can_be_live else None

@@ -10,13 +10,12 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from homerl.envs.homeenv.language.speaker import frame_meaning
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.actions import can_device_do
+from homerl.envs.homeenv.tasks.actions import Operation, can_device_do, carry_out_on_part
 from homerl.envs.homeenv.tasks.blueprint import Factors
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, room_text
-from homerl.envs.homeenv.tasks.intents.operations import Operation, carry_out_on_part
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, draft_of_actions
 
 MEANT = frozenset((
     "light", "air_conditioner", "fan", "ceiling_fan", "heater", "humidifier", "dehumidifier", "air_purifier", "speaker",
@@ -49,8 +48,8 @@ def _draft_all_off(subcategory: str, home: Home, room: Room | None, ask: Ask) ->
     on = tuple(action for action, changes in done if changes)
     if len(done) < len(carried) or not on:
         return None
-    meaning = frame_meaning(f"everything.{subcategory}", **({"room": room_text(room)} if room else {}))
-    draft = control(subcategory, on, Factors(scope="batch_device"), meaning)
+    meaning = frame_meaning(f"everything.{subcategory}", **({"room": room} if room else {}))
+    draft = draft_of_actions(subcategory, on, Factors(scope="batch_device"), meaning)
     off = tuple(action.condition for action, changes in done if not changes)
     return replace(draft, plan=tuple(call for action, _ in done for call in action.plan), keeps=off)
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents import adjust
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, adjust
 from homerl.envs.homeenv.tasks.intents.adjust import FELT, AdjustmentRequest, find_dials
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
 
-GROUPS = ("light", "sound", "warmth")
+FELT_IN_ROOMS = ("light", "sound", "warmth")
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class FeltWish:
 
 def propose_felt_in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A step of the only device that can make it."""
-    every = [dial for dial in find_dials(home, rng, frozenset()) if FELT[dial.attribute_name] in GROUPS]
+    every = [dial for dial in find_dials(home, rng, frozenset()) if FELT[dial.attribute_name] in FELT_IN_ROOMS]
     places = [(FELT[dial.attribute_name], dial.device.room.id) for dial in every]
     for dial, place in zip(every, places):
         # Another device of the room may have such an attribute though it cannot be changed as the home now is.

@@ -15,20 +15,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
-from homerl.envs.homeenv.language.meaning import Target
-from homerl.envs.homeenv.language.noun_phrases import refuse_shared_device
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language import home_grammar, list_home_languages
+from homerl.envs.homeenv.language.meaning import Target, refuse_shared_device
+from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.times_and_states import join_clauses
+from homerl.envs.homeenv.sim.devices.attributes_and_services import CompiledService
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, number_answer
 from homerl.play.words.answer_rules import Answer
 
@@ -287,7 +285,7 @@ def _propose_errand(subcategory: str) -> Propose:
 def _say_duration(seconds: int, speaker: Speaker) -> str:
     """A duration in minutes, or in seconds if it is not whole minutes, in the usual frame: others fit only some replies."""
     unit, value = ("second", seconds) if seconds % 60 else ("minute", seconds // 60)
-    key = speaker.first(f"unit.{unit}.{value}", f"unit.{unit}")
+    key = speaker.first_known_key(f"unit.{unit}.{value}", f"unit.{unit}")
     return speaker.grammar.draw_sentence(key, {"value": str(value)}, speaker.rng, "clear", "any", 0.0)
 
 

@@ -9,12 +9,12 @@ Invariant: an utterance never names both the device and the value that it asks f
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from homerl.envs.homeenv.language.meaning import SpokenCommand
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.meaning import SpokenCommand, Target
+from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import (
@@ -26,18 +26,14 @@ from homerl.envs.homeenv.tasks.actions import (
     propose_action,
 )
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.device_traits import device_kind
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, PastTurn, Propose, control
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, PastTurn, Propose, draft_of_actions
+from homerl.envs.homeenv.tasks.intents.device_choice import device_kind
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     DEPENDENT,
     SEVERAL,
     PhrasedRequest,
-    act_text,
     actions_on_same_part,
-    device_text,
     draft_undo_and_act,
-    frame_meaning,
-    frame_text,
     past_actions,
     past_request,
     plan_undo,
@@ -68,31 +64,28 @@ NOTED = frame_meaning("memory.noted")
 # short term
 
 
-def _recall_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_value(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Set it to what I told you": a value named for later, with something else in between."""
     for action in past_actions(home, rng, ask):
         between = _draw_other_action(home, action, rng, ask)
         if action.value is None or isinstance(action.value, bool) or between is None:
             continue
-        target = device_text(action.device, action.part_name)
-        told = frame_meaning("memory.later", text=act_text(action.act()))
-        meaning = frame_meaning("memory.as_told", target=target)
-        return _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
-    return None
+        told = frame_meaning("memory.later", text=action.act())
+        meaning = frame_meaning("memory.as_told", target=action.target)
+        yield _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
 
 
-def _recall_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_device(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Turn on the one I spoke of": a device named for later, with another in between."""
     for action in past_actions(home, rng, ask):
         between = _draw_other_action(home, action, rng, ask)
         if between is not None:
-            told = frame_meaning("memory.choice", target=device_text(action.device, action.part_name))
-            meaning = PhrasedRequest(action.act(), frame_text("memory.chosen"), "multi_turn.now")
-            return _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
-    return None
+            told = frame_meaning("memory.choice", target=action.target)
+            meaning = PhrasedRequest(action.act(), frame_meaning("memory.chosen"), "multi_turn.now")
+            yield _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
 
 
-def _repeat_first_setting(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _repeat_first_setting(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Set B as I had A at first", after A has been changed."""
     for first in past_actions(home, rng, ask):
         now = home_after_calls(home, first.plan)
@@ -101,14 +94,12 @@ def _repeat_first_setting(home: Home, rng: random.Random, ask: Ask) -> Draft | N
             continue
         later = home_after_calls(now, second.plan)
         for action in repeat_on_others(later, first, rng, ask):
-            target, other = (device_text(one.device, one.part_name) for one in (action, first))
             past = (past_request(first), past_request(second))
-            meaning = frame_meaning("memory.as_first", target=target, other=other)
-            return _draft_recall(action, meaning, (*first.plan, *second.plan), past)
-    return None
+            meaning = frame_meaning("memory.as_first", target=action.target, other=first.target)
+            yield _draft_recall(action, meaning, (*first.plan, *second.plan), past)
 
 
-def _undo_earlier(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _undo_earlier(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Leave A as it was after all, B instead", with something else in between."""
     for first in past_actions(home, rng, ask):
         if (between := _draw_other_action(home, first, rng, ask)) is None:
@@ -118,10 +109,9 @@ def _undo_earlier(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         action = _draw_other_action(now, first, rng, ask, besides=(between.device.did,)) if undo else None
         if undo is None or action is None:
             continue
-        slots = {"wrong": device_text(first.device, first.part_name), "text": act_text(action.act())}
-        draft = draft_undo_and_act(undo, first, action, frame_meaning("multi_turn.instead", **slots), (between,))
-        return replace(draft, subcategory="short_term")
-    return None
+        meaning = frame_meaning("multi_turn.instead", wrong=first.target, text=action.act())
+        draft = draft_undo_and_act(undo, first, action, meaning, (between,))
+        yield replace(draft, subcategory="short_term")
 
 
 def _draw_other_action(
@@ -138,7 +128,7 @@ def _draw_other_action(
 
 
 def _draft_recall(action: DeviceAction, meaning: Any, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
-    draft = control("short_term", (action,), DEPENDENT, meaning)
+    draft = draft_of_actions("short_term", (action,), DEPENDENT, meaning)
     return replace(draft, plainly=SpokenCommand((action.act(),)), before=before, past=past)
 
 
@@ -190,7 +180,7 @@ class PreferenceFact:
         return text[0].upper() + text[1:]
 
 
-def _recall_for_occasion(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_for_occasion(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Time to sleep": what the user wants then, of one device or of two."""
     for cue in rng.sample(list(CUES), len(CUES)):
         devices = [device for device in _devices_for_occasion(home, rng, cue) if device.did not in ask.taken]
@@ -199,14 +189,13 @@ def _recall_for_occasion(home: Home, rng: random.Random, ask: Ask) -> Draft | No
         if not meant:
             continue
         others = _draw_distractors(home, rng, meant)
-        usual = frame_meaning("memory.usual", doing=frame_text(f"memory.cue.{cue}.doing"))
+        usual = frame_meaning("memory.usual", doing=frame_meaning(f"memory.cue.{cue}.doing"))
         meaning = frame_meaning(f"memory.cue.{cue}.say") if rng.random() < 0.6 else usual
         if others:
-            return _draft_preferences(home, meant, others, meaning, rng)
-    return None
+            yield _draft_preferences(home, meant, others, meaning, rng)
 
 
-def _recall_for_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_for_device(home: Home, rng: random.Random, ask: Ask) -> Iterator[Draft | None]:
     """ "Set the lamp how I like it"."""
     for device in rng.sample(home.plan.devices, len(home.plan.devices)):
         preference = _draw_preference(home, device, rng) if device.did not in ask.taken else None
@@ -215,10 +204,9 @@ def _recall_for_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None
         meant = (PreferenceFact(None, preference),)
         others = [fact for fact in _draw_distractors(home, rng, meant) if fact.preference.device != device]
         if len(others) >= FACTS[0] - 1:
-            return _draft_preferences(
-                home, meant, others, frame_meaning("memory.how_i_like", target=device_text(device)), rng
+            yield _draft_preferences(
+                home, meant, others, frame_meaning("memory.how_i_like", target=Target.of_device(device)), rng
             )
-    return None
 
 
 def _draft_preferences(
@@ -289,11 +277,14 @@ def _draw_preference(home: Home, device: Device, rng: random.Random) -> DevicePr
     return preference
 
 
-def _one_of_ways(*ways: Propose) -> Propose:
-    """The proposals in random order; an earlier dialogue and a memory belong to the first intent of a blueprint."""
+def _one_of_ways(*ways: Callable[[Home, random.Random, Ask], Iterator[Draft | None]]) -> Propose:
+    """The ways in random order; an earlier dialogue and a memory belong to the first intent of a blueprint.
+
+    What a way yields first counts, and no more is drawn.
+    """
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-        drafts = (way(home, rng, ask) for way in rng.sample(ways, len(ways)))
+        drafts = (next(way(home, rng, ask), None) for way in rng.sample(ways, len(ways)))
         return next(filter(None, drafts), None) if ask.first else None
 
     return propose

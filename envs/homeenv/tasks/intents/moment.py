@@ -8,9 +8,9 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime
 
+from homerl.envs.homeenv.language.speaker import frame_meaning
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, literal_text
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft
 from homerl.play.words.answer_rules import Answer
 
@@ -26,12 +26,12 @@ def _propose_moment(subcategory: str) -> Propose:
         now = datetime.fromtimestamp(home.clock, UTC)
         if subcategory == "weekday":
             answer = Answer(type="weekday", value=now.weekday())
-            reply = frame_meaning("moment.reply.weekday", value=lambda speaker: speaker.say(f"moment.day.{now.weekday()}"))
+            reply = frame_meaning("moment.reply.weekday", value=frame_meaning(f"moment.day.{now.weekday()}"))
         else:
             text = now.strftime(FORMS[subcategory])
             tolerance = ANSWERED_WITHIN if subcategory == "time" else 0
             answer = Answer(type=subcategory, value=text, tolerance=tolerance)
-            reply = frame_meaning(f"moment.reply.{subcategory}", value=literal_text(text))
+            reply = frame_meaning(f"moment.reply.{subcategory}", value=text)
         return make_question_draft(frame_meaning(f"moment.{subcategory}"), answer, (), reply, subcategory)
 
     return propose

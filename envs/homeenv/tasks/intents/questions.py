@@ -1,46 +1,27 @@
-"""What all questions share, and the questions that compare numbers.
+"""What all questions share: the draft, the typed answer, the sentence that answers, and the phrases that count as an answer.
 
-All questions share the draft of a question, the typed answer, the sentence that answers it, and the phrases that count as
-an answer (in all languages that have a grammar). The questions here are about the air of rooms that have a sensor, and
-about a level of all devices of a kind: which has the most of it, and what is its average.
+Phrases count in all languages that have a grammar.
 
-Invariants:
-- A phrase that already occurs in the question does not count (`phrases_not_in_text`).
-- All lamps that are compared are lit, if need be by calls before the episode. People disagree whether the brightness of a
-  lamp that is off counts.
+Invariant: a phrase that already occurs in the question does not count (`phrases_not_in_text`).
 """
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
-from homerl.envs.homeenv.language.meaning import Meaning
-from homerl.envs.homeenv.language.noun_phrases import refuse_shared_device
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language import home_grammar, list_home_languages
+from homerl.envs.homeenv.language.meaning import Meaning, refuse_shared_device
+from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.times_and_states import join_clauses
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
-from homerl.envs.homeenv.tasks.actions import call_for_path, home_after_calls
+from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
-from homerl.envs.homeenv.tasks.device_traits import (
-    LEVELS,
-    OFF,
-    Read,
-    above_trait,
-    match_devices,
-    possible_members,
-    room_thermometers,
-)
-from homerl.envs.homeenv.tasks.intents.draft import Draft
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, frame_text, name_text, room_text
+from homerl.envs.homeenv.tasks.intents import Draft
+from homerl.envs.homeenv.tasks.intents.device_choice import Read
 from homerl.play.words.answer_rules import Answer
 from homerl.play.words.grammar import Grammar
 from homerl.play.words.numbers_and_times import find_numbers
@@ -49,13 +30,13 @@ Ways = tuple[str, ...]
 
 
 @lru_cache
-def _grammars() -> tuple[Grammar, ...]:
+def _grammars_of_all_languages() -> tuple[Grammar, ...]:
     return tuple(map(home_grammar, list_home_languages()))
 
 
 def _frames_of(keys: Sequence[str]) -> Iterator[str]:
     """The frames of these keys in all languages, without those that leave something open."""
-    for key, known in product(keys, _grammars()):
+    for key, known in product(keys, _grammars_of_all_languages()):
         if key in known:
             yield from (text for text in known.plain_texts(key) if not set(text) & set("[(|<"))
 
@@ -105,14 +86,19 @@ def make_question_draft(
 def yes_no_reply(value: bool, rest: Meaning | None = None) -> Meaning:
     """Yes or no, and the state of things as a reason."""
     if rest is None:
-        return frame_meaning("query.reply.alone", text=frame_text("query.some" if value else "query.none"))
-    word = frame_text("query.yes" if value else "query.no")
-    return frame_meaning("query.reply.yes_no", word=word, text=rest.words)
+        return frame_meaning("query.reply.alone", text=frame_meaning("query.some" if value else "query.none"))
+    word = frame_meaning("query.yes" if value else "query.no")
+    return frame_meaning("query.reply.yes_no", word=word, text=rest)
 
 
 def statement_reply(of: Meaning) -> Meaning:
     """A meaning as a sentence of its own."""
-    return frame_meaning("query.reply.alone", text=of.words)
+    return frame_meaning("query.reply.alone", text=of)
+
+
+def place_meaning(room: Room | None, home_frame: str) -> Meaning:
+    """ "In the study", or the frame `home_frame` for the whole home."""
+    return frame_meaning("query.place.room", room=room) if room else frame_meaning(home_frame)
 
 
 @dataclass(frozen=True)
@@ -171,135 +157,3 @@ def names_answer(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
         accepted=tuple(_ways_of_device(device.room.name, device.name) for device in met),
         distractors=tuple(dict.fromkeys(way for one in others for way in _ways_of_device(one.room.name, one.name))),
     )
-
-
-APART = 0.3  # degrees Celsius: rooms with a smaller difference are not compared
-
-
-def propose_how_warm(home: Home, rng: random.Random) -> Draft | None:
-    """ "How warm is it in the study?" """
-    quantity, unit = rng.choice((("temperature", "celsius"), ("humidity", "percentage")))
-    known = room_thermometers(home, quantity)
-    if not known:
-        return None
-    room = rng.choice(list(known))
-    value, sensor = home.read_value(*known[room]), home.plan.devices_by_did[known[room][0]]
-    kind = sensor.spec.attribute_index[known[room][1]][1]
-    reply = frame_meaning(f"query.reply.{quantity}", room=room_text(room), value=typed_value_text(value, kind))
-    answer = number_answer(value, unit, 0.3 if unit == "celsius" else 1.0, (sensor,))
-    return make_question_draft(frame_meaning(f"query.how.{quantity}", room=room_text(room)), answer, (known[room],), reply)
-
-
-def propose_warmer_room(home: Home, rng: random.Random) -> Draft | None:
-    """ "Is the study warmer than the kitchen?", "which of the two is warmer?", "by how much?" """
-    known = room_thermometers(home)
-    if len(known) < 2:
-        return None
-    first, second = rng.sample(list(known), 2)
-    one, other = home.read_value(*known[first]), home.read_value(*known[second])
-    reads, slots = (known[first], known[second]), {"first": room_text(first), "second": room_text(second)}
-    if abs(one - other) < APART:
-        return None
-    warm, cold = (first, second) if one > other else (second, first)
-    match rng.choice(("is", "which", "by")):
-        case "is":
-            answer = Answer(type="boolean", value=one > other)
-            rest = frame_meaning("query.reply.warmer", first=room_text(warm), second=room_text(cold))
-            return make_question_draft(
-                frame_meaning("query.warmer", **slots), answer, reads, yes_no_reply(one > other, rest)
-            )
-        case "which":
-            answer = Answer(type="text", value=warm.name, accepted=((warm.name,),), distractors=(cold.name,))
-            reply = frame_meaning("query.reply.room", room=room_text(warm))
-            return make_question_draft(frame_meaning("query.which_warmer", **slots), answer, reads, reply)
-    difference = round(abs(one - other), 1)
-    slots = {"first": room_text(warm), "second": room_text(cold)}
-    sensors = [home.plan.devices_by_did[known[room][0]] for room in (warm, cold)]
-    type = home.plan.devices_by_did[known[first][0]].spec.attribute_index[known[first][1]][1]
-    reply = frame_meaning("query.reply.level", value=typed_value_text(difference, type))
-    answer = number_answer(difference, "celsius", 0.15, sensors)
-    return make_question_draft(frame_meaning("query.how_much_warmer", **slots), answer, reads, reply)
-
-
-def propose_warmest_room(home: Home, rng: random.Random) -> Draft | None:
-    """ "Which room is the warmest?" Only if its temperature has a sensor and no other room is as warm."""
-    known = room_thermometers(home)
-    warm = rng.random() < 0.5
-    rooms = sorted(home.plan.rooms, key=lambda room: home.read_value(room.id, "temperature"), reverse=warm)
-    first, *others = rooms
-    if len(known) < 2 or first not in known:
-        return None
-    if home.read_value(first.id, "temperature") == home.read_value(others[0].id, "temperature"):
-        return None
-    distractors = tuple(room.name for room in others)
-    answer = Answer(type="text", value=first.name, accepted=((first.name,),), distractors=distractors)
-    reply = frame_meaning("query.reply.room", room=room_text(first))
-    meaning = frame_meaning("query.warmest" if warm else "query.coldest")
-    return make_question_draft(meaning, answer, tuple(known.values()), reply)
-
-
-def typed_value_text(value: float, kind: ValueType | None) -> Callable[[Speaker], str]:
-    """A slot that says a value of this type."""
-    return lambda speaker: speaker.value(value, kind)
-
-
-def propose_most(home: Home, rng: random.Random) -> Draft | None:
-    """ "Which light has the highest brightness?" """
-    for kind in rng.sample(list(LEVELS), len(LEVELS)):
-        before, levels = _levels(home, kind)
-        highest = rng.random() < 0.5
-        values = sorted((value for _, _, value in levels), reverse=highest)
-        if len(values) < 2 or values[0] == values[1]:
-            continue
-        device = next(device for device, _, value in levels if value == values[0])
-        slots = {"one": frame_text(f"query.kind.{kind}.one"), "name": name_text(LEVELS[kind][0])}
-        meaning = frame_meaning(f"query.most.{'high' if highest else 'low'}", **slots)
-        reads = tuple((device.did, path) for device, path, _ in levels)
-        answer = names_answer((device,), possible_members(home, kind))
-        return make_question_draft(meaning, answer, reads, DeviceList((device,)), before=before)
-    return None
-
-
-def propose_average(home: Home, rng: random.Random) -> Draft | None:
-    """ "What is the average set temperature of the heaters?", or the highest, or the lowest."""
-    for kind in rng.sample(list(LEVELS), len(LEVELS)):
-        before, levels = _levels(home, kind)
-        if len(levels) < 2:
-            continue
-        name, of = rng.choice((("average", lambda vs: sum(vs) / len(vs)), ("highest", max), ("lowest", min)))
-        value = of([value for _, _, value in levels])
-        type = levels[0][0].spec.attribute_index[levels[0][1]][1]
-        slots = {"many": frame_text(f"query.kind.{kind}.many"), "name": name_text(LEVELS[kind][0])}
-        reads = tuple((device.did, path) for device, path, _ in levels)
-        shown = round(value, 1)
-        shown = int(shown) if float(shown).is_integer() else shown
-        answer = number_answer(value, type.unit, 0.3 if name == "average" else 0.0, home.plan.devices)
-        reply = frame_meaning("query.reply.level", value=typed_value_text(shown, type))
-        return make_question_draft(frame_meaning(f"query.{name}", **slots), answer, reads, reply, before=before)
-    return None
-
-
-def _levels(home: Home, kind: str) -> tuple[tuple[Call, ...], list[tuple[Device, str, float]]]:
-    """Calls before the episode that light all lamps, and then the (device, path, value) triples to compare.
-
-    There are no triples if it is unclear which devices are meant.
-    """
-    everything = match_devices(home, kind, (above_trait(LEVELS[kind][0], -1000),))
-    reads = everything.reads if everything is not None else ()
-    devices = home.plan.devices_by_did
-    unlit = [read for read in reads if kind == "light" and is_part_off(home, *read)]
-    lighting = [call_for_path(devices[did], f"{path.rpartition('.')[0]}.turn_on".lstrip(".")) for did, path in unlit]
-    if (before := tuple(call for call in lighting if call)) and len(before) < len(lighting):
-        return (), []
-    try:
-        then = home_after_calls(home, before)
-    except Refused:
-        return (), []
-    levels = [(devices[did], path, then.read_value(did, path)) for did, path in reads]
-    return (before, levels) if all(value is not None for _, _, value in levels) else ((), [])
-
-
-def is_part_off(home: Home, did: str, path: str) -> bool:
-    """Whether the part of a device that has this attribute is off."""
-    state = OFF.attribute_path(home.plan.devices_by_did[did], path.rpartition(".")[0])
-    return state is not None and OFF.is_met_by(home.read_value(did, state))

@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from homerl.envs.homeenv.language.speaker import frame_meaning
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.device_traits import TRAITS, DeviceMatches, Read, match_devices, possible_members
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, frame_text, place_text
-from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, yes_no_reply
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.device_choice import TRAITS, DeviceMatches, Read, match_devices, possible_members
+from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, place_meaning, yes_no_reply
 from homerl.play.words.answer_rules import Answer
 
 TRIED = 12  # kinds and places tried in a home
@@ -58,8 +58,8 @@ def _ask_about_count(subcategory: str, holds: Callable[[int, int], bool]) -> Pro
             if matches.kind == "lock" and matches.room is None:
                 meaning = frame_meaning(f"survey.{subcategory}.doors.{trait.name}")
             else:
-                many, said = frame_text(f"query.kind.{matches.kind}.many"), frame_text(f"query.trait.{trait.name}")
-                place = place_text(matches.room, "survey.place")
+                many, said = frame_meaning(f"query.kind.{matches.kind}.many"), frame_meaning(f"query.trait.{trait.name}")
+                place = place_meaning(matches.room, "survey.place")
                 meaning = frame_meaning(f"survey.{subcategory}", many=many, trait=said, place=place)
         else:
             return None

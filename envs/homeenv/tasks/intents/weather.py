@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import random
 
-from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
+from homerl.envs.homeenv.language import home_grammar, list_home_languages
+from homerl.envs.homeenv.language.meaning import SpokenValue
+from homerl.envs.homeenv.language.speaker import frame_meaning
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning
+from homerl.envs.homeenv.tasks.intents import Ask, Draft
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, number_answer
 from homerl.play.words.answer_rules import Answer
 
@@ -40,7 +41,7 @@ def propose_sky(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     options = [str(option) for option in device.spec.attribute_index["state"][1].options or () if option != state]
     others = dict.fromkeys(way for option in options for way in _weather_words(option))
     answer = Answer(type="text", value=state, accepted=(_weather_words(state),), distractors=tuple(others))
-    reply = frame_meaning("weather.reply.sky", value=lambda speaker: speaker.say(f"weather.{state}"))
+    reply = frame_meaning("weather.reply.sky", value=frame_meaning(f"weather.{state}"))
     return make_question_draft(frame_meaning("weather.ask.sky"), answer, ((device.did, "state"),), reply, "sky")
 
 
@@ -51,7 +52,7 @@ def propose_outdoors(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     if device is None or not isinstance(value, (int, float)):
         return None
     kind = device.spec.attribute_index["temperature"][1]
-    reply = frame_meaning("weather.reply.outdoors", value=lambda speaker: speaker.value(value, kind))
+    reply = frame_meaning("weather.reply.outdoors", value=SpokenValue(value, kind))
     answer, reads = number_answer(value, kind.unit, CLOSE), ((device.did, "temperature"),)
     return make_question_draft(frame_meaning("weather.ask.outdoors"), answer, reads, reply, "outdoors")
 

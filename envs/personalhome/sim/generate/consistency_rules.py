@@ -1,18 +1,24 @@
-"""Rules that find what contradicts itself. Generators drop and count what breaks one; a household breaks none.
+"""Rules that find what contradicts itself in the life of a household.
 
-Invariants: a rule has a name, by which it is counted; rules look at data alone, and know nothing of how it was drawn.
+Generators drop and count what breaks a rule; a household breaks none.
+
+Invariants: a rule has a name, by which it is counted; rules look at data alone, and know nothing of how it was drawn; a life
+never changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
+from homerl.envs.homeenv.sim.devices.device_spec import Device
+from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
 from homerl.envs.personalhome.sim.generate.household_priors import load_household_priors
-from homerl.envs.personalhome.sim.generate.life_facts import Life, household_life
-from homerl.envs.personalhome.sim.household import Fact, Household
+from homerl.envs.personalhome.sim.household import Fact, Household, Member, Pet
 from homerl.envs.personalhome.sim.situations import condition_verdicts, load_situations
 from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 
@@ -27,6 +33,50 @@ USES = ("used", "cooked", "adjusted")
 YOUNGEST = {"travelled": 16, "visited": 18, "repaired": 18, "cared": 8, "complained": 5, "celebrated": 0, "ill": 0}
 GAP = 18  # years between generations
 OPTIONAL = ("who", "others", "sensor", "value", "unit", "appliance")  # fields that events may lack
+
+
+@dataclass(frozen=True)
+class Life:
+    """People, pets, rooms and devices at a time. `devices` are appliances and sensors."""
+
+    members: tuple[Member, ...]
+    pets: tuple[Pet, ...]
+    rooms: tuple[Room, ...]
+    devices: tuple[Device, ...]
+    now: datetime
+
+    @cached_property
+    def appliances(self) -> tuple[Device, ...]:
+        """The devices that can be told something."""
+        return tuple(device for device in self.devices if not is_sensor(device.spec))
+
+    @cached_property
+    def members_by_id(self) -> dict[str, Member]:
+        """The members by id."""
+        return {member.member_id: member for member in self.members}
+
+    @cached_property
+    def by_did(self) -> dict[str, Device]:
+        """The devices by id."""
+        return {device.did: device for device in self.devices}
+
+    @cached_property
+    def pets_by_name(self) -> dict[str, Pet]:
+        """The pets by name."""
+        return {pet.name: pet for pet in self.pets}
+
+    def devices_of_kinds(self, wanted: Collection[str]) -> list[Device]:
+        """The devices of some kinds."""
+        return [device for device in self.devices if device.spec.category in wanted]
+
+    def members_from_age(self, youngest: int) -> list[Member]:
+        """The members who are of an age or older now."""
+        return [member for member in self.members if member.age(self.now.date()) >= youngest]
+
+
+def household_life(household: Household, home: Home) -> Life:
+    """The life of a household in its home."""
+    return Life(household.members, household.pets, home.plan.rooms, home.plan.devices, household.now)
 
 
 @dataclass(frozen=True)
@@ -71,6 +121,7 @@ def fact_problem(told: DatedFact, life: Life) -> str | None:
         # Birthdays and anniversaries are celebrated on their day.
         who = life.members_by_id[fact.who or ""]
         days = {"birthday": [who.birthday], "anniversary": [e.date for e in who.major_events if e.kind == "married"]}
+        # Who was born on 29 February celebrates on the 28th.
         fixed = {(on.month, min(on.day, 28 if on.month == 2 else 31)) for on in days.get(fact.what or "", ())}
         if fact.what in days and (day.month, day.day) not in fixed:
             return "wrong_day"
@@ -116,6 +167,7 @@ def _youngest_age(fact: Fact) -> int:
 
 def _has_pet_then(name: str, time: datetime, life: Life) -> bool:
     """Whether a pet was born, and adopted if it is the only one of which that is told."""
+    # Ages are whole years. A pet of age 0 has been there for some weeks, so for a tenth of a year.
     if (life.now - time).days > max(life.pets_by_name[name].age, 0.1) * 365:
         return False
     adopted = [event.date for member in life.members for event in member.major_events if event.kind == "adopted_pet"]

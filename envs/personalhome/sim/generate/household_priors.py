@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -120,6 +121,10 @@ class SituationPrior(AgeRange):
     away: bool = False
     by_sensor: bool = False
     weight: float = 1.0
+
+    def fits_company(self, people: int, animals: Iterable[str]) -> bool:
+        """Whether there are people enough, and an animal that it concerns."""
+        return people >= self.people and (not self.animals or not {*self.animals}.isdisjoint(animals))
 
 
 class HouseholdPriors(Model):

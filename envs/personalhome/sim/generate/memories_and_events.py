@@ -4,43 +4,260 @@ A theme is a fact that repeats with other values and on other days, such as what
 count, to compare and to look up last. Some events tell of a situation, the others are ordinary.
 
 Invariants:
-- Memories are in the order of time; none breaks a rule of `consistency_rules.py`. What would is dropped and counted.
+- A fact holds the fields of its kind. What it says is possible for the people and devices that it names, at the age that
+  they have now; `consistency_rules.py` looks at the time when it happened.
+- Memories are in the order of time; none breaks a rule. What would is dropped and counted.
 - A text says its fact and no more; `additional_information` says the weekday and part of the day that `time` says already.
-- What was measured or noticed by a sensor is of a sensor of the home, in its room; people who are away notice nothing.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from functools import wraps
+from typing import Any
 
 from homerl.envs.homeenv.maker.initial_state import Values
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.personalhome.sim.generate import life_facts as facts
-from homerl.envs.personalhome.sim.generate.consistency_rules import REACH, DatedFact, dated_fact_problem
-from homerl.envs.personalhome.sim.generate.household_priors import load_household_priors
-from homerl.envs.personalhome.sim.generate.life_facts import FactDraft, Life, Maker
-from homerl.envs.personalhome.sim.generate.people import devices_for_activity
+from homerl.envs.personalhome.sim.generate.consistency_rules import REACH, DatedFact, Life, dated_fact_problem
+from homerl.envs.personalhome.sim.generate.household_priors import HouseholdPriors, load_household_priors
+from homerl.envs.personalhome.sim.generate.people import can_do_activity, devices_for_activity, years_before
 from homerl.envs.personalhome.sim.household import Event, Fact, Member, Memory
-from homerl.envs.personalhome.sim.vocabulary import FACT_UNITS, FactWords
+from homerl.envs.personalhome.sim.vocabulary import FACT_UNITS, FactWords, load_vocabulary
+
+AWAKE = (8, 20)  # hours of what has none of its own
+ADULT, TRAVELLER, COMPLAINER, CARER = 18, 16, 5, 8  # years
+RESTING_ROOMS = ("bedroom", "living_room")
+PARTY = ("living_room", "dining_room", "kitchen", "balcony", "leisure")
+COMPLAINED_IN = {"weak_coffee": ("kitchen",), "hard_mattress": ("bedroom",)}  # a complaint -> the rooms of it
+NO_PROMOTION = {"pupil": ["exam_passed"], "student": ["exam_passed"], "toddler": [], "retired": [], "unemployed": []}
+AFTER = {"graduated": "graduation", "retired": "retirement", "moved_in": "housewarming"}  # a life event -> its occasion
+
+
+@dataclass(frozen=True)
+class FactDraft:
+    """A fact, the local hours [first, last] in which it happens, and its day if that is fixed."""
+
+    fact: Fact
+    hours: tuple[int, int] = AWAKE
+    day: date | None = None
+
+
+# A maker draws a fact of its kind; None: nobody and nothing suits. The fact, if given, is one to repeat with other values.
+Maker = Callable[[Life, random.Random, Fact | None], FactDraft | None]
+MemberMaker = Callable[[Life, Member, random.Random, Fact | None], FactDraft | None]
+
+
+def _of_member(youngest: Callable[[HouseholdPriors], int], repeat: bool = True) -> Callable[[MemberMaker], Maker]:
+    """Let a maker get a member of an age who is drawn; with `repeat`, whoever did the fact that is to be repeated."""
+
+    def wrap(make: MemberMaker) -> Maker:
+        @wraps(make)
+        def draw(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
+            if repeat and like is not None and like.who is not None:
+                return make(life, life.members_by_id[like.who], rng, like)
+            fitting = life.members_from_age(youngest(load_household_priors()))
+            return make(life, rng.choice(fitting), rng, like) if fitting else None
+
+        return draw
+
+    return wrap
+
+
+def _make_fact(kind: str, who: Member, value: float | None = None, device: Device | None = None, **fields: Any) -> Fact:
+    """A fact of a member, with the unit of its kind, and with a device and its room."""
+    if value is not None:
+        fields |= {"value": value, "unit": fields.get("unit", FACT_UNITS.get(kind))}
+    if device is not None:
+        fields |= {"appliance": device.did, "room": device.room.id}
+    return Fact(kind=kind, who=who.member_id, **fields)
+
+
+def _draw_others(life: Life, who: Member, rng: random.Random) -> tuple[str, ...]:
+    """Some of the other members, in the order of the household."""
+    others = [member.member_id for member in life.members if member is not who]
+    chosen = {*rng.sample(others, rng.randint(0, len(others)))}
+    return tuple(other for other in others if other in chosen)
+
+
+def _draw_room(life: Life, types: tuple[str, ...], rng: random.Random) -> str:
+    """A room of one of these types, or any room."""
+    return rng.choice([room.id for room in life.rooms if room.type in types] or [room.id for room in life.rooms])
+
+
+def _draw_stepped_number(low: float, high: float, step: float, rng: random.Random) -> float:
+    """A number from `low` to `high` in steps."""
+    return low + step * rng.randint(0, round((high - low) / step))
+
+
+@_of_member(lambda priors: 3)
+def draw_use(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """An appliance used for an activity, for some minutes. Habits are more usual than other uses."""
+    activities = load_household_priors().activities
+    if like is not None and like.what and like.appliance:
+        key, device = like.what, life.by_did[like.appliance]
+    else:
+        # Whoever has habits follows one in seven of ten uses, so that what is usual can be told from what is not.
+        habit = rng.choice(who.habits) if who.habits and rng.random() < 0.7 else None
+        if habit is not None and habit.appliance:
+            key, device = habit.activity, life.by_did[habit.appliance]
+        else:
+            able = {key: use for key, use in activities.items() if can_do_activity(who, who.age(life.now.date()), use)}
+            fitting = [(key, it) for key, use in able.items() for it in devices_for_activity(use, life.appliances)]
+            if not fitting:
+                return None
+            key, device = rng.choice(fitting)
+    minutes = _draw_stepped_number(*activities[key].minutes, 1 if activities[key].minutes[1] < 60 else 5, rng)
+    fact = _make_fact("used", who, minutes, device, what=key)
+    # It happens at the hour of the habit, or in the hours of the activity for who has no such habit.
+    hours = next(((habit.hour, habit.hour) for habit in who.habits if habit.activity == key), activities[key].hours)
+    return FactDraft(fact, hours)
+
+
+@_of_member(lambda priors: priors.cooking_age)
+def draw_cooking(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """A dish for some of the others, in servings."""
+    priors = load_household_priors()
+    allowed = {key: dish for key, dish in priors.dishes.items() if not (dish.meat and "vegetarian" in who.traits)}
+    dishes = {key: devices for key, dish in allowed.items() if (devices := life.devices_of_kinds(dish.kinds))}
+    key = like.what if like is not None and like.what in dishes else rng.choice([*dishes]) if dishes else None
+    if key is None:
+        return None
+    others = _draw_others(life, who, rng)
+    fact = _make_fact("cooked", who, rng.randint(1, 6), rng.choice(dishes[key]), others=others, what=key)
+    return FactDraft(fact, priors.dishes[key].hours or priors.dinner)
+
+
+@_of_member(lambda priors: priors.adjusting_age)
+def draw_adjustment(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """A quantity of an appliance, set to a value."""
+    settings = load_household_priors().adjustments
+    devices = [life.by_did[like.appliance]] if like and like.appliance else life.devices_of_kinds(settings)
+    if not devices:
+        return None
+    device = rng.choice(devices)
+    setting = settings[device.spec.category]
+    value = _draw_stepped_number(*setting.values, rng)
+    return FactDraft(_make_fact("adjusted", who, value, device, what=setting.what, unit=setting.unit), (7, 22))
+
+
+@_of_member(lambda priors: COMPLAINER)
+def draw_complaint(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """Something that somebody did not like in a room."""
+    what = like.what if like else rng.choice(load_vocabulary().complaints)
+    if what == "weak_coffee" and who.age(life.now.date()) < ADULT:
+        return None
+    types = COMPLAINED_IN.get(what or "", (*RESTING_ROOMS, "study", "kitchen", "bathroom"))
+    return FactDraft(_make_fact("complained", who, what=what, room=_draw_room(life, types, rng)))
+
+
+@_of_member(lambda priors: priors.buying_age)
+def draw_purchase(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """A thing, at a price."""
+    what = rng.choice(load_vocabulary().things)
+    return FactDraft(_make_fact("bought", who, rng.randint(*load_household_priors().prices[what]), what=what), (9, 19))
+
+
+@_of_member(lambda priors: ADULT)
+def draw_visit(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """A guest of a grown-up, for some days."""
+    what = like.what if like else rng.choice(load_vocabulary().relations)
+    if what == "grandmother" and who.age(life.now.date()) > 45:
+        return None
+    others = _draw_others(life, who, rng)
+    return FactDraft(_make_fact("visited", who, rng.randint(*load_household_priors().stay), others=others, what=what))
+
+
+@_of_member(lambda priors: TRAVELLER)
+def draw_trip(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """A trip of some days."""
+    what = rng.choice(load_vocabulary().places)
+    if what == "grandparents" and who.age(life.now.date()) > 40:
+        return None
+    others, days = _draw_others(life, who, rng), rng.randint(*load_household_priors().trips[what])
+    return FactDraft(_make_fact("travelled", who, days, others=others, what=what), (7, 11))
+
+
+@_of_member(lambda priors: 2)
+def draw_illness(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """An illness of some days, spent in a room."""
+    what = like.what if like and like.what else rng.choice(load_vocabulary().ailments)
+    days = rng.randint(*load_household_priors().illness[what])
+    return FactDraft(_make_fact("ill", who, days, what=what, room=_draw_room(life, RESTING_ROOMS, rng)))
+
+
+@_of_member(lambda priors: CARER, repeat=False)
+def draw_pet_care(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """Something done for a pet."""
+    if not life.pets:
+        return None
+    pet = life.pets_by_name[like.pet] if like and like.pet else rng.choice(life.pets)
+    fitting = [care for care, animals in load_household_priors().pet_care.items() if pet.animal in animals]
+    return FactDraft(_make_fact("cared", who, pet=pet.name, what=rng.choice(fitting)))
+
+
+def draw_breakdown(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """A fault of an appliance."""
+    faults = [
+        (fault, device) for fault, kinds in load_household_priors().faults.items() for device in life.devices_of_kinds(kinds)
+    ]
+    if like is not None:
+        faults = [(fault, device) for fault, device in faults if device.did == like.appliance]
+    fault, device = rng.choice(faults)
+    return FactDraft(Fact(kind="broke", what=fault, appliance=device.did, room=device.room.id))
+
+
+@_of_member(lambda priors: ADULT, repeat=False)
+def draw_repair(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """The repair of an appliance that broke: `like` is the fault."""
+    if like is None or like.appliance is None:
+        return None
+    priors = load_household_priors()
+    fitting = [repair for repair, faults in priors.repairs.items() if like.what in faults]
+    cost = _draw_stepped_number(*priors.repair_cost, 5, rng)
+    return FactDraft(_make_fact("repaired", who, cost, life.by_did[like.appliance], what=rng.choice(fitting)))
+
+
+@_of_member(lambda priors: 1, repeat=False)
+def draw_celebration(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """An occasion that there was: a birthday on its day, New Year on its eve, an exam of who goes to school."""
+    year = life.now.year - rng.choice((0, 1))  # a day that is still to come breaks a rule, and the fact is dropped
+    days = {"birthday": years_before(who.birthday, who.birthday.year - year), "new_year": date(year - 1, 12, 31)}
+    for event in who.major_events:
+        if event.kind == "married":
+            days["anniversary"] = years_before(event.date, event.date.year - year)
+        if event.kind in AFTER:
+            days[AFTER[event.kind]] = event.date + timedelta(days=rng.randint(1, 20))
+    what = rng.choice([*days, *NO_PROMOTION.get(who.occupation, ["promotion"])])
+    others, room = _draw_others(life, who, rng), _draw_room(life, PARTY, rng)
+    return FactDraft(_make_fact("celebrated", who, others=others, what=what, room=room), (15, 21), days.get(what))
+
+
+@_of_member(lambda priors: min(priors.skills.values()))
+def draw_learning(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
+    """A skill."""
+    age = who.age(life.now.date())
+    fitting = [skill for skill, youngest in load_household_priors().skills.items() if age >= youngest]
+    return FactDraft(_make_fact("learned", who, what=rng.choice(fitting)))
+
 
 # Kinds of themes: weight, and the weights of 1, 2, .. facts of a theme.
 THEMES: dict[str, tuple[Maker, float, tuple[float, ...]]] = {
-    "used": (facts.draw_use, 4, (0, 1, 2, 2, 1)),
-    "cooked": (facts.draw_cooking, 3, (1, 2, 2, 1)),
-    "adjusted": (facts.draw_adjustment, 3, (0, 1, 2, 2, 1)),
-    "complained": (facts.draw_complaint, 1.5, (2, 2, 1)),
-    "bought": (facts.draw_purchase, 1.5, (2, 2, 1)),
-    "visited": (facts.draw_visit, 1.2, (3, 1)),
-    "travelled": (facts.draw_trip, 1.5, (2, 2, 1)),
-    "ill": (facts.draw_illness, 1.2, (3, 2)),
-    "cared": (facts.draw_pet_care, 1.5, (1, 2, 2, 1)),
-    "broke": (facts.draw_breakdown, 1.2, (3, 1)),
-    "celebrated": (facts.draw_celebration, 1.5, (3, 1)),
-    "learned": (facts.draw_learning, 0.8, (1,)),
+    "used": (draw_use, 4, (0, 1, 2, 2, 1)),
+    "cooked": (draw_cooking, 3, (1, 2, 2, 1)),
+    "adjusted": (draw_adjustment, 3, (0, 1, 2, 2, 1)),
+    "complained": (draw_complaint, 1.5, (2, 2, 1)),
+    "bought": (draw_purchase, 1.5, (2, 2, 1)),
+    "visited": (draw_visit, 1.2, (3, 1)),
+    "travelled": (draw_trip, 1.5, (2, 2, 1)),
+    "ill": (draw_illness, 1.2, (3, 2)),
+    "cared": (draw_pet_care, 1.5, (1, 2, 2, 1)),
+    "broke": (draw_breakdown, 1.2, (3, 1)),
+    "celebrated": (draw_celebration, 1.5, (3, 1)),
+    "learned": (draw_learning, 0.8, (1,)),
 }
 SHORTEST = 2  # days that everything must be over before now
 MEMORY_TRIES = 40  # themes for each memory that is wanted
@@ -77,11 +294,12 @@ def _draw_theme(life: Life, rng: random.Random) -> Iterator[DatedFact]:
         return
     told = _date_draft(first, life, rng)
     yield told
-    if kind == "broke" and rng.random() < 0.7 and (repair := facts.draw_repair(life, rng, told.fact)) is not None:
+    if kind == "broke" and rng.random() < 0.7 and (repair := draw_repair(life, rng, told.fact)) is not None:
         day = told.time.date() + timedelta(days=rng.randint(1, 14))
         yield _date_draft(replace(repair, day=day), life, rng)
     shared = rng.random() < 0.35  # then other people do the same
     for _ in range(rng.choices(range(len(lengths)), lengths)[0]):
+        # Without `who` the maker draws somebody anew.
         like = first.fact.model_copy(update={"who": None}) if shared else first.fact
         if (again := maker(life, rng, like)) is not None:
             yield _date_draft(again, life, rng)
@@ -131,56 +349,19 @@ READINGS = {  # quantity -> the attribute and the unit of the sensor that measur
     "power": ("watts", "watt"),
 }
 USUAL = ("temperature", "humidity", "sound", "power")  # what is measured without a reason
-AWAKE = (7, 22)  # hours [from, to) of ordinary events
+EVENT_HOURS = (7, 22)  # hours [from, to) of ordinary events
 LAST = 23 * 60 + 30  # minutes before now from which ordinary events are
-REST = 20  # minutes between ordinary events and what comes next
+QUIET = 20  # minutes between ordinary events and what comes next
 EVENT_TRIES = 30
 
 
-def sign_fact(
-    kind: str,
-    what: str | None,
-    room: str | None,
-    who: Member,
-    life: Life,
-    states: Mapping[str, Values],
-    *,
-    by_sensor: bool,
-    rng: random.Random,
-) -> Fact:
-    """The fact of an event that tells of a situation in a room. `by_sensor` says that no person could tell of it."""
-    priors, here = load_household_priors(), {"room": room, "what": what}
-    match kind:
-        case "measured":
-            sensors = life.devices_of_kinds([priors.gauges[what or ""]])
-            return _read_sensor(what or "", _choose_device(sensors, room, rng), states)
-        case "noticed":  # by a sensor of the room; else by a person, or by any sensor if no person could
-            sensors = life.devices_of_kinds([priors.signs.get(what or "", "")])
-            if by_sensor or any(sensor.room.id == room for sensor in sensors):
-                sensor = _choose_device(sensors, room, rng)
-                return Fact(kind=kind, sensor=sensor.did, room=sensor.room.id, what=what)
-        case "used":  # it has begun, with an appliance of the room that is for it, or without one
-            activity = priors.activities[what or ""]
-            near = [device for device in devices_for_activity(activity, life.appliances) if device.room.id == room]
-            appliance, minutes = rng.choice(near).did if near else None, activity.minutes[0]
-            return Fact(kind=kind, who=who.member_id, appliance=appliance, value=minutes, unit=FACT_UNITS[kind], **here)
-        case "broke":
-            device = _choose_device(life.devices_of_kinds(priors.faults[what or ""]), room, rng)
-            return Fact(kind=kind, appliance=device.did, room=device.room.id, what=what)
-        case "pet_did":
-            pets = [pet for pet in life.pets if pet.animal in priors.pet_acts[what or ""]]
-            return Fact(kind=kind, pet=rng.choice(pets).name, **here)
-        case "left_home":
-            return Fact(kind=kind, who=who.member_id)
-    return Fact(kind=kind, who=who.member_id, **here)  # entered, complained, ill, and what a person noticed
-
-
-def _choose_device(devices: Sequence[Device], room: str | None, rng: random.Random) -> Device:
+def choose_device(devices: Sequence[Device], room: str | None, rng: random.Random) -> Device:
     """One of some devices, in the room if there is one."""
+    # A device of the room comes first. If there is none, any of them tells of it.
     return rng.choice([device for device in devices if device.room.id == room] or devices)
 
 
-def _read_sensor(what: str, sensor: Device, states: Mapping[str, Values]) -> Fact:
+def read_sensor(what: str, sensor: Device, states: Mapping[str, Values]) -> Fact:
     """What a sensor reads now."""
     attribute, unit = READINGS[what]
     value = states[sensor.did][attribute]
@@ -195,9 +376,9 @@ def draw_background_events(
 ) -> list[DatedFact]:
     """Up to `count` ordinary events of the last day that are over before `until`."""
     kept: list[DatedFact] = []
-    makers: list[Maker] = [facts.draw_use, facts.draw_cooking, facts.draw_adjustment]
+    makers: list[Maker] = [draw_use, draw_cooking, draw_adjustment]
     # Nothing ordinary goes on when the events that tell of the situations begin.
-    latest = until - timedelta(minutes=REST)
+    latest = until - timedelta(minutes=QUIET)
     for _ in range(EVENT_TRIES * count):
         if len(kept) == count:
             break
@@ -216,14 +397,14 @@ def _draw_ordinary_event(maker: Maker, life: Life, states: Mapping[str, Values],
         gauges = [(what, sensor) for what in USUAL for sensor in life.devices_of_kinds([priors.gauges[what]])]
         if not gauges:
             return None
-        fact, hours = _read_sensor(*rng.choice(gauges), states), (0, 23)
+        fact, hours = read_sensor(*rng.choice(gauges), states), (0, 23)
         value = (fact.value or 0) * rng.uniform(0.92, 1.08)  # some hours ago it read about the same
         value = round(value, 1) if fact.what in ("temperature", "humidity") else round(value)
         fact = fact.model_copy(update={"value": value})
     elif share < 0.4 and life.pets:
         pet = rng.choice(life.pets)
         acts = [act for act, animals in priors.pet_acts.items() if pet.animal in animals and act != "barked"]
-        fact, hours = Fact(kind="pet_did", pet=pet.name, room=rng.choice(life.rooms).id, what=rng.choice(acts)), AWAKE
+        fact, hours = Fact(kind="pet_did", pet=pet.name, room=rng.choice(life.rooms).id, what=rng.choice(acts)), EVENT_HOURS
     else:
         draft = maker(life, rng, None)
         if draft is None:

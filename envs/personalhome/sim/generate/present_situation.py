@@ -1,13 +1,13 @@
 """What goes on now: the situations of a household, the events of its last day, and the weather (PersonalHomeBench 3.1).
 
+Time and weather are from the typical years of HomeMaker.
+
 Invariants:
 - Events are in the order of time, no two at one time; who has left home does nothing there before coming back.
 - The devices have the values with which each situation starts; no situation is settled, in whole or in part, at the start.
 - The events of the last hour tell every sign of each situation, and no other situation's.
-
-The time and the weather of a household, from the typical years of HomeMaker.
-
-Invariant: rain and snow fall only from humid skies, and snow only in frost; the sun shines only by day.
+- What was measured or noticed by a sensor is of a sensor of the home, in its room; people who are away notice nothing.
+- Rain and snow fall only from humid skies, and snow only in frost; the sun shines only by day.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from statistics import fmean
+from typing import Any
 
 from homerl.envs.homeenv.maker.initial_state import Values
 from homerl.envs.homeenv.maker.weather import CELLS, HOURS, TypicalWeather, TypicalYear
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.personalhome.sim.generate.consistency_rules import DatedFact
+from homerl.envs.personalhome.sim.generate.consistency_rules import DatedFact, Life
 from homerl.envs.personalhome.sim.generate.household_priors import SituationPrior, load_household_priors
-from homerl.envs.personalhome.sim.generate.life_facts import Life
-from homerl.envs.personalhome.sim.generate.memories_and_events import draw_background_events, sign_fact
-from homerl.envs.personalhome.sim.generate.scaffold import PlannedPerson
-from homerl.envs.personalhome.sim.household import Animal, Indoor, Member, Outdoor
-from homerl.envs.personalhome.sim.situations import HouseholdSituation, load_situations
+from homerl.envs.personalhome.sim.generate.memories_and_events import choose_device, draw_background_events, read_sensor
+from homerl.envs.personalhome.sim.generate.people import PlannedPerson, devices_for_activity
+from homerl.envs.personalhome.sim.household import Animal, Fact, Indoor, Member, Outdoor
+from homerl.envs.personalhome.sim.situations import HouseholdSituation, SituationSign, load_situations
+from homerl.envs.personalhome.sim.vocabulary import FACT_UNITS
 
 EVENTS = (2, 8)  # of the last day
 MOST = 3  # situations at once
@@ -61,8 +62,7 @@ def allowed_situation_keys(wanted: str | None) -> tuple[str, ...]:
 def can_concern_people(key: str, people: Sequence[PlannedPerson], animals: Sequence[Animal]) -> bool:
     """Whether a situation can concern these people and animals."""
     usual = load_household_priors().situations[key]
-    old_enough = any(usual.fits_age(person.age) for person in people)
-    return old_enough and len(people) >= usual.people and (not usual.animals or bool({*usual.animals} & {*animals}))
+    return any(usual.fits_age(person.age) for person in people) and usual.fits_company(len(people), animals)
 
 
 def needed_device_kinds(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -108,12 +108,8 @@ def _fits_now(usual: SituationPrior, life: Life, outdoors: float) -> bool:
     first, last = usual.hours or (0, 24)
     hour = life.now.hour
     in_hours = first <= hour < last if first < last else hour >= first or hour < last
-    return (
-        in_hours
-        and usual.outdoors[0] <= outdoors <= usual.outdoors[1]
-        and len(life.members) >= usual.people
-        and (not usual.animals or any(pet.animal in usual.animals for pet in life.pets))
-    )
+    company = usual.fits_company(len(life.members), (pet.animal for pet in life.pets))
+    return in_hours and company and usual.outdoors[0] <= outdoors <= usual.outdoors[1]
 
 
 def _fits_beside(key: str, other: SituationScene) -> bool:
@@ -188,20 +184,46 @@ def draw_events(
             while time in busy:
                 time += timedelta(minutes=1)
             busy.add(time)
-            leaving = sign_fact("left_home", None, None, member, life, states, by_sensor=False, rng=rng)
-            events.append(DatedFact(leaving, time))
+            events.append(DatedFact(Fact(kind="left_home", who=member.member_id), time))
     for scene in scenes:
         # Who has left is told of once for all scenes.
         signs = [sign for sign in scene.situation.events if not (sign.kind == "left_home" and scene.plausible.away)]
         times = sorted(_draw_free_minute(life.now, RECENT, busy, rng) for _ in signs)
         for sign, time in zip(signs, times):
-            fact = sign_fact(
-                sign.kind, sign.what, scene.room, scene.who, life, states, by_sensor=scene.is_by_sensor, rng=rng
-            )
-            events.append(DatedFact(fact, time))
+            events.append(DatedFact(_draw_sign(sign, scene, life, states, rng), time))
     count = rng.randint(max(EVENTS[0], len(events)), EVENTS[1])
     ordinary = draw_background_events(count - len(events), life, min(told.time for told in events), states, rng)
     return tuple(sorted((*events, *ordinary), key=lambda told: told.time))
+
+
+def _draw_sign(
+    sign: SituationSign, scene: SituationScene, life: Life, states: Mapping[str, Values], rng: random.Random
+) -> Fact:
+    """The fact of an event that tells of a situation in its room."""
+    priors, kind, room, what = load_household_priors(), sign.kind, scene.room, sign.what or ""
+    here: dict[str, Any] = {"kind": kind, "room": room, "what": sign.what}
+    match kind:
+        case "measured":
+            return read_sensor(what, choose_device(life.devices_of_kinds([priors.gauges[what]]), room, rng), states)
+        case "noticed":  # by a sensor of the room; else by a person, or by any sensor if no person could
+            sensors = life.devices_of_kinds([priors.signs.get(what, "")])
+            if scene.is_by_sensor or any(sensor.room.id == room for sensor in sensors):
+                sensor = choose_device(sensors, room, rng)
+                return Fact(**here | {"sensor": sensor.did, "room": sensor.room.id})
+        case "used":  # it has begun, with an appliance of the room that is for it, or without one
+            activity = priors.activities[what]
+            near = [device for device in devices_for_activity(activity, life.appliances) if device.room.id == room]
+            here |= {"appliance": rng.choice(near).did if near else None, "value": activity.minutes[0]}
+            here |= {"unit": FACT_UNITS[kind]}
+        case "broke":
+            device = choose_device(life.devices_of_kinds(priors.faults[what]), room, rng)
+            return Fact(**here | {"appliance": device.did, "room": device.room.id})
+        case "pet_did":
+            pets = [pet for pet in life.pets if pet.animal in priors.pet_acts[what]]
+            return Fact(**here, pet=rng.choice(pets).name)
+        case "left_home":
+            return Fact(kind=kind, who=scene.who.member_id)
+    return Fact(**here, who=scene.who.member_id)  # used, entered, complained, ill, and what a person noticed
 
 
 def _draw_free_minute(now: datetime, minutes: tuple[int, int], busy: set[datetime], rng: random.Random) -> datetime:

@@ -1,5 +1,5 @@
-"""Scenes: what cameras saw and heard in a household, as transcripts, and how tools read them.
+"""Scenes: what cameras saw and heard in a household, as transcripts.
 
-A transcript (`transcript.py`) is written from a typed event script (`scene_scripts.py`) or belongs to a real clip
-(`video_clips.py`). `transcript_reader.py` holds the data functions behind the scene tools.
+A transcript (`transcript.py`) is written (`transcript_writer.py`) from a typed event script (`scene_scripts.py`) that a
+household plays (`script_player.py`), or belongs to a real clip (`video_clips.py`). `tools/scene_tools.py` reads it.
 """

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.scene import transcript_schema as schema
-from homerl.envs.personalhome.sim.scene.casting import SceneCast, build_household_home, cast_script
+from homerl.envs.personalhome.sim.scene import transcript as schema
 from homerl.envs.personalhome.sim.scene.scene_scripts import (
     CaptionWords,
     SceneScript,
@@ -26,7 +25,15 @@ from homerl.envs.personalhome.sim.scene.scene_scripts import (
     load_scene_scripts,
     load_stage,
 )
-from homerl.envs.personalhome.sim.scene.script_player import GONE, SceneMove, ScenePlay, play_script
+from homerl.envs.personalhome.sim.scene.script_player import (
+    GONE,
+    SceneCast,
+    SceneMove,
+    ScenePlay,
+    build_household_home,
+    cast_script,
+    play_script,
+)
 from homerl.envs.personalhome.sim.scene.transcript import Domain, Inference, SceneFact, Transcript
 
 SCENE = "scene"  # the id of the setting itself in facts

@@ -1,4 +1,4 @@
-"""The tools of PersonalHomeTools (PersonalHomeBench Table 15). `registry.py` lists and calls them.
+"""The tools of PersonalHomeTools (PersonalHomeBench Table 15). `sim/env.py` lists and calls them.
 
 A module has the tools of a group in `TOOLS`. What a call shows has an id, by which rewards know what evidence was read:
 

@@ -1,32 +1,52 @@
-"""What a tool of PersonalHomeTools is (PersonalHomeBench Table 15), how its arguments are checked, and what they name.
+"""What a tool of PersonalHomeTools is (PersonalHomeBench Table 15), how arguments are checked and calls refused.
 
 Invariants:
 - A tool returns plain data (what JSON holds). A refused call raises `Refused` and has changed nothing.
 - `run` sees only arguments that fit `parameters`: exactly the declared names, the declared types, values within bounds,
   texts of whole characters, and finite numbers.
-- A refusal names the rule, the argument and how the tool is called. That of an unknown name lists the known ones.
+- A refusal names a rule of `RULES`, the argument and how the tool is called. That of an unknown name lists the known ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.tools import RULE_OF
-from homerl.envs.homeenv.sim.values.types_and_ranges import clip_text
-from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
+from homerl.envs.homeenv.sim.toolset import RULE_OF
+from homerl.envs.homeenv.sim.values import auditor as audit
+from homerl.envs.homeenv.sim.values.types_and_ranges import clip_text, quote_value
 from homerl.envs.personalhome.sim.household import Member
-from homerl.envs.personalhome.sim.refusals import HouseholdRefused, unknown_name_refusal
+from homerl.envs.personalhome.sim.household_state import DeviceKind, HouseholdState
 
-if TYPE_CHECKING:
-    from homerl.envs.personalhome.sim.household_state import HouseholdState
+RULES: dict[str, str] = audit.RULES | {
+    "unknown_household": "the call is about another household",
+    "unknown_member": "no member of the household has this id",
+    "unknown_pet": "no pet of the household has this name",
+    "unknown_appliance": "the household owns no appliance of this name",
+    "unknown_sensor": "the household owns no sensor of this name",
+    "unknown_location": "no room of the home has this name, or the device is in another room",
+    "unknown_feature": "the appliance has no such feature",
+}
+
+
+class HouseholdRefused(audit.Refused):
+    """The refusal of a tool's call. `rule` is a key of `RULES`."""
+
+    rules = RULES
+
+
+def unknown_name_refusal(rule: str, what: str, given: str, known: Iterable[str]) -> HouseholdRefused:
+    """The refusal of an unknown name: it quotes the name and lists the known ones."""
+    there_is = clip_text(", ".join(known), 600) or "none"
+    return HouseholdRefused(rule, f"there is no {what} {quote_value(given)} (there is {there_is})")
+
 
 Arguments = Mapping[str, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -150,20 +170,19 @@ def find_member(state: HouseholdState, member_id: str) -> Member:
     return members[member_id]
 
 
-def find_appliance(state: HouseholdState, name: str) -> Device:
-    """An appliance by name. Raises `Refused`."""
-    device = state.home.plan.devices_by_did.get(name)
-    if device is None or is_sensor(device.spec):
-        raise unknown_name_refusal("unknown_appliance", "appliance", name, (known.did for known in state.appliances))
-    return device
+def find_device(state: HouseholdState, kind: DeviceKind, name: str) -> Device:
+    """An appliance or a sensor by name. Raises `Refused`."""
+    known = {device.did: device for device in state.devices_of_kind(kind)}
+    if name not in known:
+        raise unknown_name_refusal(f"unknown_{kind}", kind, name, known)
+    return known[name]
 
 
-def find_sensor(state: HouseholdState, name: str) -> Device:
-    """A sensor by name. Raises `Refused`."""
-    device = state.home.plan.devices_by_did.get(name)
-    if device is None or not is_sensor(device.spec):
-        raise unknown_name_refusal("unknown_sensor", "sensor", name, (known.did for known in state.sensors))
-    return device
+def check_attribute(device: Device, path: str) -> None:
+    """Raise `Refused` unless the device has the attribute."""
+    index = device.spec.attribute_index
+    if path not in index:
+        raise unknown_name_refusal("unknown_attribute", f"attribute of {device.did}", path, index)
 
 
 def find_room_ids(state: HouseholdState, locations: Sequence[str]) -> set[str]:

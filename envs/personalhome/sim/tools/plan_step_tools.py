@@ -16,18 +16,19 @@ from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 from homerl.envs.personalhome.sim.household import Animal, Gender, Memory, same_day_in_year
 from homerl.envs.personalhome.sim.household_state import HouseholdState, Note, Routine
 from homerl.envs.personalhome.sim.household_view import device_shown, member_shown, pet_shown
-from homerl.envs.personalhome.sim.refusals import HouseholdRefused, unknown_name_refusal
 from homerl.envs.personalhome.sim.tools.contract import (
     TEXT,
     Arguments,
+    HouseholdRefused,
     HouseholdTool,
     add_tool,
-    find_appliance,
+    check_attribute,
+    find_device,
     find_member,
-    find_sensor,
     require_room,
+    unknown_name_refusal,
 )
-from homerl.envs.personalhome.sim.tools.device_tools import (
+from homerl.envs.personalhome.sim.tools.household_tools import (
     APPLIANCE,
     FEATURE,
     FEATURE_ARGUMENTS,
@@ -117,12 +118,11 @@ def update_memories(state: HouseholdState, arguments: Arguments) -> None:
 )
 def update_sensor_status(state: HouseholdState, arguments: Arguments) -> dict[str, Any]:
     """Write down what a sensor reads, and return its row. Raises `Refused` for unknown names and unfit values."""
-    device = find_sensor(state, arguments["sensor_name"])
+    device = find_device(state, "sensor", arguments["sensor_name"])
     require_room(state, device, arguments["sensor_location"])
     index, written = device.spec.attribute_index, dict(state.records.statuses)
     for path, value in arguments["status"].items():
-        if path not in index:
-            raise unknown_name_refusal("unknown_attribute", f"attribute of {device.did}", path, index)
+        check_attribute(device, path)
         written[f"{device.did}.{path}"] = index[path][1].check_value(value, path)
     state.records = replace(state.records, statuses=written)
     state.note_shown(f"sensor:{device.did}", f"state:{device.did}")
@@ -135,7 +135,7 @@ def update_sensor_status(state: HouseholdState, arguments: Arguments) -> dict[st
 )
 def update_appliance_status(state: HouseholdState, arguments: Arguments) -> dict[str, Any]:
     """Set attributes of an appliance and return its row. Raises `Refused` as `update_appliance`, or if it is elsewhere."""
-    device = find_appliance(state, arguments["appliance_name"])
+    device = find_device(state, "appliance", arguments["appliance_name"])
     require_room(state, device, arguments["appliance_location"])
     return update_appliance(state, {"appliance_name": device.did, "state": arguments["status"]})
 
@@ -167,7 +167,7 @@ def create_routine(state: HouseholdState, arguments: Arguments) -> str:
     """
     functions = []
     for given in arguments["functions"]:
-        device, values = find_appliance(state, given["appliance"]), given.get("args", {})
+        device, values = find_device(state, "appliance", given["appliance"]), given.get("args", {})
         bind_feature(device, given["feature"], values)
         functions.append((device.did, given["feature"], json.dumps(values, ensure_ascii=False, sort_keys=True)))
     routine = Routine(f"routine_{len(state.records.routines) + 1}", tuple(functions))

@@ -1,12 +1,15 @@
 """Counterfactuals: one factor of a household is changed, and the program runs again (PersonalHomeBench 3.2, I.2).
 
 Some edits name what they make true. Others make somebody to be as somebody else, something stand where something else does,
-or something happen years later: who is asked must look up another row or an old value, and work the new one out.
+or something happen years later: who is asked must look up another row or an old value, and work the new one out. In the
+present scene they change who acted, where, when, with what, whether at all, what was heard and seen.
 
 Invariants:
 - An edit changes one factor, and nothing that does not exist comes into being. Whether the answer changes is computed.
 - An edit is no counterfactual if it leaves no single answer, or if everything else that agents are told would change it.
 - `reads` of an edit are the rows from which its sentence takes values.
+- An edit of an event of the scene changes all its rows alike. Its sentence names one event, so nothing is edited that
+  happens twice.
 """
 
 from __future__ import annotations
@@ -14,15 +17,33 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import wraps
 from typing import Any, Literal
 
 from homerl.envs.personalhome.sim.household import same_day_in_year
-from homerl.envs.personalhome.tasks.questions.families import DONE, OBJECT, Deed, QuestionSlot, Slots, make_slots
-from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables, Row
-from homerl.envs.personalhome.tasks.questions.question_programs import Expression, NoAnswer, run_settled
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
+from homerl.envs.personalhome.tasks.questions.families import (
+    ACT,
+    ACTOR,
+    DONE,
+    THING,
+    ZONE,
+    Deed,
+    Slots,
+    has_number,
+    key_group,
+    object_column,
+)
+from homerl.envs.personalhome.tasks.questions.question_programs import (
+    TABLES,
+    Expression,
+    HouseholdTables,
+    NoAnswer,
+    Row,
+    run_settled,
+    values_elsewhere,
+)
 
 Factor = Literal["time", "actor", "activity", "appliance", "location", "sensor", "routine", "environment", "value"]
 SHIFTS = (-40, -15, -6, 6, 15, 40)  # days by which a memory is moved
@@ -40,24 +61,19 @@ class FactorEdit:
 
     factor: Factor
     frame: str
-    slots: Mapping[str, QuestionSlot]
+    slots: Slots
     tables: HouseholdTables
     reads: tuple[str, ...] = ()
 
 
 # The id of the row that is changed, and the fields of a `FactorEdit`.
 EditRow = tuple[str, Factor, str, Slots, HouseholdTables] | tuple[str, Factor, str, Slots, HouseholdTables, tuple[str, ...]]
-Editor = Callable[[HouseholdTables, random.Random], Iterator[tuple[str, FactorEdit]]]
+Editor = Callable[[HouseholdTables, random.Random], Iterator[EditRow]]
 EDITORS: list[Editor] = []
 
 
-def _make_edits(rows: Iterator[EditRow]) -> Iterator[tuple[str, FactorEdit]]:
-    for id, factor, frame, slots, *rest in rows:
-        yield id, FactorEdit(factor, frame, make_slots(slots), *rest)
-
-
-def register_editor(function: Callable[[HouseholdTables, random.Random], Iterator[EditRow]]) -> Editor:
-    """Register a function that yields the id of a row and the fields of an edit; it gives (id, `FactorEdit`) from then on.
+def register_editor(function: Editor) -> Editor:
+    """Register a function that yields the id of a row and the fields of an edit.
 
     Example:
         @register_editor
@@ -66,13 +82,15 @@ def register_editor(function: Callable[[HouseholdTables, random.Random], Iterato
                 edited = tables.with_edited_rows("pets", row["id"], {"age": 3})
                 yield row["id"], "value", "pet_age", {"pet": ("pet", row["pet"]), "new": ("number", 3)}, edited
     """
+    EDITORS.append(function)
+    return function
 
-    @wraps(function)
-    def edit(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
-        return _make_edits(function(tables, rng))
 
-    EDITORS.append(edit)
-    return edit
+def draw_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
+    """Edits of everything in a household, each with the id of the row that it changes."""
+    for edits_of in EDITORS:
+        for id, factor, frame, slots, *rest in edits_of(tables, rng):
+            yield id, FactorEdit(factor, frame, slots, *rest)
 
 
 Say = Callable[[FactorEdit, Any], tuple[str, bool]]  # an assumption in words, and whether these state an answer
@@ -93,16 +111,16 @@ class Counterfactual:
 
 
 def find_counterfactual_pair(
-    program: Expression, tables: HouseholdTables, groups: Mapping[str, Sequence[str]], say: Say, rng: random.Random
+    program: Expression, tables: HouseholdTables, say: Say, rng: random.Random
 ) -> tuple[Counterfactual, Counterfactual] | None:
     """One counterfactual that changes the answer and one that does not; None if there is no such pair.
 
-    `groups` are the keys of `vocabulary.yaml` by group. Those that do not state their answer are preferred, and of these the
-    near ones, which edit a table that the program reads.
+    Those that do not state their answer are preferred, and of these the near ones, which edit a table that the program
+    reads.
     """
     base = program.run_on(tables)
     near = {id.partition(":")[0] for id in base.evidence}
-    drawn = list(draw_edits(tables, groups, rng))
+    drawn = list(draw_edits(tables, rng))
     rng.shuffle(drawn)
     drawn.sort(key=lambda pair: pair[0].partition(":")[0] not in near)  # stable: near ones first, in drawn order
     outcomes: dict[bool, Counterfactual] = {}
@@ -122,24 +140,12 @@ def find_counterfactual_pair(
     return (outcomes[True], outcomes[False]) if len(outcomes) == 2 else None
 
 
-def draw_edits(
-    tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random
-) -> Iterator[tuple[str, FactorEdit]]:
-    """Edits of everything in a household, each with the id of the row that it changes."""
-    yield from _make_edits(_edit_memories(tables, groups, rng))
-    yield from _make_edits(_edit_events(tables, rng))
-    yield from _make_edits(_edit_people(tables, groups, rng))
-    yield from _make_edits(_edit_devices(tables, rng))
-    yield from _make_edits(_edit_weather(tables, rng))
-    for each in EDITORS:
-        yield from each(tables, rng)
-
-
-def _edit_memories(tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[EditRow]:
+@register_editor
+def memory_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
     """Somebody did something on another day, somebody else did it, it was something else, took longer, or never was."""
     for row in tables.rows["memories"]:
         id, kind, who = row["id"], row["kind"], row["who"]
-        column = OBJECT.get(kind, "what")
+        column = object_column(kind)
         if kind not in DONE or not who or not row[column]:
             continue
         told: Slots = {"who": ("person", who), "deed": ("deed", Deed(kind, row[column])), "old": ("date", row["date"])}
@@ -155,7 +161,7 @@ def _edit_memories(tables: HouseholdTables, groups: Mapping[str, Sequence[str]],
             owned = [one["appliance"] for one in tables.rows["appliances"]]
             replaced = [appliance for appliance in owned if appliance != row["appliance"]]
         else:
-            replaced = [key for key in groups[kind] if key != row["what"]]
+            replaced = [key for key in load_vocabulary().group_keys(key_group(f"what:{kind}")) if key != row["what"]]
         if replaced:
             key = rng.choice(replaced)
             factor: Factor = "appliance" if column == "appliance" else "activity"
@@ -168,7 +174,9 @@ def _edit_memories(tables: HouseholdTables, groups: Mapping[str, Sequence[str]],
         yield id, "routine", "memory_gone", told, tables.with_edited_rows("memories", id, None)
 
 
-def _edit_events(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+@register_editor
+def event_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+    """An event had somebody else in it, or was in another room, or at another time."""
     people = [row["who"] for row in tables.rows["members"]]
     rooms = list(dict.fromkeys(row["room"] for row in tables.rows["appliances"]))
     for row in tables.rows["events"]:
@@ -186,9 +194,11 @@ def _edit_events(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
         yield id, "time", "event_time", {"old": old, "new": ("moment", moved)}, edited
 
 
-def _edit_people(tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[EditRow]:
+@register_editor
+def people_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+    """Another occupation, one hobby less, another date of a life, an older pet; or everybody is some years older."""
     for row in tables.rows["members"]:
-        new = rng.choice([key for key in groups["occupations"] if key != row["occupation"]])
+        new = rng.choice([key for key in load_vocabulary().group_keys("occupations") if key != row["occupation"]])
         slots: Slots = {"who": ("person", row["who"]), "new": ("occupations", new)}
         edited = tables.with_edited_rows("members", row["id"], {"occupation": new})
         yield row["id"], "routine", "member_occupation", slots, edited
@@ -210,7 +220,9 @@ def _edit_people(tables: HouseholdTables, groups: Mapping[str, Sequence[str]], r
         yield id, "time", "years_later", {"years": ("number", years)}, tables.years_later(years)
 
 
-def _edit_devices(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+@register_editor
+def device_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+    """A device in another room, another number of an appliance, or a sensor that is broken."""
     rooms = list(dict.fromkeys(row["room"] for row in tables.rows["appliances"]))
     for table, name in (("appliances", "appliance"), ("sensors", "sensor")):
         for row in tables.rows[table]:
@@ -219,7 +231,7 @@ def _edit_devices(tables: HouseholdTables, rng: random.Random) -> Iterator[EditR
                 edited = tables.with_edited_rows(table, row["id"], {"room": new})
                 yield row["id"], "location", f"{name}_room", {name: (name, row[name]), "new": ("room", new)}, edited
     for row in tables.rows["states"]:
-        if _has_number(row):
+        if has_number(row):
             value = round(row["value"] + rng.choice((-2, -1, 1, 2)), 2)
             low, high = row["range"] or (0, value)
             if low <= value <= high:
@@ -236,11 +248,8 @@ def _edit_devices(tables: HouseholdTables, rng: random.Random) -> Iterator[EditR
         yield id, "sensor", "sensor_fault", {"sensor": ("sensor", row["sensor"])}, edited
 
 
-def _has_number(row: Row) -> bool:
-    return isinstance(row["value"], int | float) and not isinstance(row["value"], bool)
-
-
-def _edit_weather(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+@register_editor
+def weather_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
     """Another value that is possible: a share stays a share, and only temperatures fall below 0."""
     for row in tables.rows["weather"]:
         steps = (-0.3, -0.2, 0.2, 0.3) if row["quantity"] == "sunny" else (-3, -2, 2, 3)
@@ -275,6 +284,7 @@ def _copy_and_swap(
     kind = "person" if name == "who" else name
     for row in tables.rows[table]:
         id, slot = row["id"], (kind, row[name])
+        # A swap of equal values would change nothing.
         others = [one for one in tables.rows[table] if one[column] != row[column]]
         beside = others
         if name == "sensor" and not others:
@@ -304,7 +314,7 @@ def shift_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow
             if once[row["who"], row["kind"]] == 1 and moved < tables.now.date():
                 yield row["id"], "time", f"life_{name}", slots, tables.with_edited_row("life", row, {"date": moved})
     for row in tables.rows["states"]:
-        if _has_number(row):
+        if has_number(row):
             slots = {"appliance": ("appliance", row["appliance"]), "attribute": ("attribute", row["attribute"])}
             yield from _shift_number(tables, "states", row, STEPS, row["range"] or (0, float("inf")), slots, rng)
     for row in tables.rows["weather"]:
@@ -331,3 +341,121 @@ def _shift_number(
             edited = tables.with_edited_row(table, row, {"value": round(row["value"] + sign * step, 2)})
             frame = f"{'weather' if table == 'weather' else 'state'}_{name}"
             yield row["id"], factor, frame, {**slots, "step": ("number", step)}, edited
+
+
+HALF_SECOND = 0.5  # seconds, as transcripts have them
+EVENT_TABLES = tuple(
+    table for table in TABLES if table not in ("scene_things", "scene_looks")
+)  # tables with a column `event`
+
+
+@register_editor
+def present_scene_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+    """Edits of everything in a scene, each with the id of the row that it changes."""
+    often = Counter(row["act"] for row in tables.rows["scene_acts"])
+    for row in tables.rows["scene_acts"]:
+        if often[row["act"]] == 1:
+            yield from _edit_act(tables, row, rng)
+    heard = Counter((row["sound"], row["zone"]) for row in tables.rows["scene_sounds"])
+    for row in tables.rows["scene_sounds"]:
+        if heard[row["sound"], row["zone"]] == 1:
+            yield from _edit_sound(tables, row, rng)
+    yield from _edit_setting(tables, rng)
+
+
+def _edit_act(tables: HouseholdTables, row: Row, rng: random.Random) -> Iterator[EditRow]:
+    id, act = row["id"], row["act"]
+    told: Slots = {"act": (ACT, act)}
+
+    def edit(change: Callable[[Row], Row | None]) -> HouseholdTables:
+        return _change_event(tables, row["event"], change)
+
+    if others := _other_values(tables, "scene_looks", "who", act.who):
+        other = rng.choice(others)
+        slots: Slots = {**told, "who": (ACTOR, act.who), "other": (ACTOR, other)}
+        yield id, "actor", "scene_actor", slots, edit(lambda one: _rename_in_row(one, act.who, other))
+    # The objects of a scene are the things that have a colour. They alone can be moved.
+    things = [one["thing"] for one in tables.rows["scene_things"] if one["attribute"] == "colour"]
+    if act.what in things and (free := [thing for thing in things if thing not in (act.what, act.at)]):
+        thing = rng.choice(free)
+        slots = {**told, "what": (THING, act.what), "other": (THING, thing)}
+        yield id, "activity", "scene_object", slots, edit(lambda one: _rename_in_row(one, act.what, thing))
+    if act.zone is None and (zones := _other_values(tables, "scene_acts", "zone", row["zone"])):
+        zone = rng.choice(zones)
+        slots = {**told, "zone": (ZONE, row["zone"]), "new": (ZONE, zone)}
+        edited = edit(
+            lambda one: {**one, "zone": zone, **({"act": replace(one["act"], place=zone)} if "act" in one else {})}
+        )
+        yield id, "location", "scene_place", slots, edited
+    end = max(one["end"] for one in tables.rows["scene_acts"])
+    begin = HALF_SECOND * rng.randrange(int((end + 10) / HALF_SECOND))
+    if begin not in {one["start"] for name in EVENT_TABLES for one in tables.rows[name]}:
+        slots = {**told, "old": ("number", row["start"]), "new": ("number", begin)}
+        later = begin - row["start"]
+        edited = edit(lambda one: {**one, "start": one["start"] + later, "end": one["end"] + later})
+        yield id, "time", "scene_time", slots, edited
+    yield id, "routine", "scene_gone", told, edit(lambda one: None)
+
+
+def _edit_sound(tables: HouseholdTables, row: Row, rng: random.Random) -> Iterator[EditRow]:
+    id, told = row["id"], {"sound": ("scene:sound", row["sound"]), "zone": (ZONE, row["zone"])}
+
+    def edit(changes: Mapping[str, Any] | None) -> HouseholdTables:
+        """The tables with the row of the sound changed, or without it. What is done in the same event stays."""
+
+        def change(one: Row) -> Row | None:
+            if "sound" not in one:
+                return one
+            return None if changes is None else {**one, **changes}
+
+        return _change_event(tables, row["event"], change)
+
+    yield id, "environment", "scene_silent", told, edit(None)
+    heard = {one["sound"] for one in tables.rows["scene_sounds"]}
+    sound = rng.choice([sound for sound in values_elsewhere("scene:sound") if sound not in heard])
+    yield id, "environment", "scene_other_sound", {**told, "other": ("scene:sound", sound)}, edit({"sound": sound})
+    if zones := _other_values(tables, "scene_acts", "zone", row["zone"]):
+        zone = rng.choice(zones)
+        yield id, "location", "scene_sound_place", {**told, "new": (ZONE, zone)}, edit({"zone": zone})
+
+
+def _edit_setting(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+    """Edits of what people look like, and of what is around them."""
+    zones = list(dict.fromkeys(row["zone"] for row in tables.rows["scene_acts"]))
+    for table, owner, kind in (("scene_looks", "who", ACTOR), ("scene_things", "thing", THING)):
+        for row in tables.rows[table]:
+            attribute, old = row["attribute"], row["value"]
+            value = ZONE if attribute == "zone" else f"scene:look:{attribute}"
+            pool: Sequence[str] = zones if attribute == "zone" else values_elsewhere(value)
+            others = [one for one in pool if one != old]
+            if attribute in ("colour", "position") or not others:  # captions call a thing by its colour
+                continue
+            new = rng.choice(others)
+            slots: Slots = {"old": (value, old), "new": (value, new)}
+            if attribute != "light":
+                slots = {**slots, "what": (kind, row[owner])}
+            factor: Factor = "location" if attribute == "zone" else "value"
+            yield row["id"], factor, f"scene_set_{attribute}", slots, tables.with_edited_row(table, row, {"value": new})
+
+
+def _change_event(tables: HouseholdTables, event: str, change: Callable[[Row], Row | None]) -> HouseholdTables:
+    """The tables with the rows of an event changed. `change` gives None for a row that goes."""
+    rows = dict(tables.rows)
+    for name in EVENT_TABLES:
+        changed = (change(row) if row["event"] == event else row for row in rows[name])
+        rows[name] = tuple(row for row in changed if row is not None)
+    return replace(tables, rows=rows)
+
+
+def _rename_in_row(row: Row, old: str, new: str) -> Row:
+    """The row with somebody or something else in all places of one."""
+    if "act" in row:
+        named = {name: new for name in ("who", "what", "at") if getattr(row["act"], name) == old}
+        return {**row, **named, "act": replace(row["act"], **named)}
+    return {name: new if value == old and name in ("thing", "value") else value for name, value in row.items()}
+
+
+def _other_values(tables: HouseholdTables, table: str, column: str, value: str | None) -> list[str]:
+    """The other values of a column; none for a value that is missing."""
+    found = dict.fromkeys(row[column] for row in tables.rows[table])
+    return [one for one in found if one != value and one is not None] if value else []

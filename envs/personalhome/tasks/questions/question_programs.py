@@ -1,25 +1,292 @@
-"""Programs that answer questions: expressions over the tables of a household.
+"""A household as tables, and programs over them that answer questions.
 
-An expression gives rows (`TableRows`, `Where`, `Extreme`, `Follow`), values (`ColumnValues`, `Shared`) or one value
-(`OnlyValue`, `Total`, ...). Its result carries the evidence: the ids of the rows that it comes from. The evidence of a
-filter is the rows that it keeps; that of a maximum is all rows that it compared.
+Each row has an `id`, which names what a tool shows when it shows the row: `member:h1_2`, `memory:17`, `appliance:oven`.
 
-Invariants: a program has exactly one answer, or raises `NoAnswer` (nothing is left, or two are tied); it reads nothing but
-the tables; `count_operations` counts its steps (PersonalHomeBench 3.2, difficulty).
+What is done, heard and seen in the video of the present scene has tables of its own. `scene_acts` and `scene_sounds` tell
+what happens, without its times; `scene_acts_timed` and `scene_sounds_timed` are the same rows for programs that read times,
+in seconds from the start of the video. `scene_states` tells what state somebody or something is in from a time on,
+`scene_things` what does not change, `scene_looks` what people look like.
+
+A program is an expression. It gives rows (`TableRows`, `Where`, `Extreme`, `Follow`), values (`ColumnValues`, `Shared`) or
+one value (`OnlyValue`, `Total`, ...). Its result carries the evidence: the ids of the rows that it comes from. The evidence
+of a filter is the rows that it keeps; that of a maximum is all rows that it compared.
+
+Invariants:
+- Only what an agent can see is in a table (`household_view.py`), or what it can compute from that.
+- A row of the scene is a fact that a scene tool can show. Rows of one event share its name.
+- Without a transcript the tables of the scene are empty.
+- No value is a list, so a person with three hobbies has three rows in `hobbies`.
+- Tables never change, and an edit gives new ones.
+- A program reads nothing but the tables. It has exactly one answer, or raises `NoAnswer` (nothing is left, or two are tied).
+- `count_operations` counts its steps (PersonalHomeBench 3.2, difficulty).
 """
 
 from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import date, datetime, timedelta
+from itertools import starmap
 from typing import Any, Literal
 
-from homerl.envs.personalhome.sim.household import years_between
-from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables, days_between
+from homerl.envs.homeenv.sim.home_file import home_from_json
+from homerl.envs.personalhome.sim.household import Fact, Household, same_day_in_year, years_between
+from homerl.envs.personalhome.sim.household_state import device_kind
+from homerl.envs.personalhome.sim.household_view import WEATHER_UNITS
+from homerl.envs.personalhome.sim.scene.scene_scripts import load_caption_words, load_stage
+from homerl.envs.personalhome.sim.scene.transcript import Transcript
+from homerl.envs.personalhome.sim.tools.scene_tools import readable_ids
+from homerl.envs.personalhome.tasks.blueprint import Difficulty
 
-Difficulty = Literal["simple", "medium", "hard"]
+Row = Mapping[str, Any]  # the values are str, int, float, bool, date, datetime or None
+TABLES = (
+    "scene_acts", "scene_acts_timed", "scene_sounds", "scene_sounds_timed", "scene_states", "scene_things", "scene_looks",
+)  # fmt: skip
+THINGS = ("zone", "finish", "colour", "position", "light")  # attributes of things that stay as they are
+LOOKS = ("hair", "top", "top_colour", "bottom", "bottom_colour", "feet")
+
+
+@dataclass(frozen=True)
+class SceneAct:
+    """Something that is done, as a caption says it: the action, who does it, to what, at what.
+
+    `zone` is where, if the caption's words for the action name it. `place` is where in any case; it makes no difference.
+    """
+
+    do: str
+    who: str | None = None
+    what: str | None = None
+    at: str | None = None
+    zone: str | None = None
+    place: str | None = field(default=None, compare=False)
+
+
+def make_scene_tables(household: Household) -> dict[str, tuple[Row, ...]]:
+    """The tables of a household's transcript by name."""
+    return _collect_rows(TABLES, _scene_rows(household.transcript) if household.transcript is not None else ())
+
+
+def _collect_rows(names: Iterable[str], named_rows: Iterable[tuple[str, Row]]) -> dict[str, tuple[Row, ...]]:
+    """The tables of some names, from rows that come with the names of their tables."""
+    found: dict[str, list[Row]] = {name: [] for name in names}
+    for table, row in named_rows:
+        found[table].append(row)
+    return {name: tuple(rows) for name, rows in found.items()}
+
+
+def _scene_rows(transcript: Transcript) -> Iterator[tuple[str, Row]]:
+    """Each row with its table, in the order of the facts."""
+    known = readable_ids(transcript)
+    for fact in transcript.facts:
+        id = f"scene:{fact.id}"
+        if id not in known:
+            continue
+        # A tool may show a fact with its time or without. A program that reads times rests on calls that show them.
+        timed = f"{id}.time" if f"{id}.time" in known else id
+        span = {"event": fact.event_id, "start": fact.ts_start, "end": fact.ts_end}
+        if fact.action is not None:
+            at = fact.value if fact.attribute == "at" else None
+            named = fact.zone if "{zone}" in load_caption_words(transcript.language).actions[fact.action] else None
+            act = SceneAct(fact.action, fact.actor, fact.object, at, named, fact.zone)
+            row = {"do": act.do, "who": act.who, "what": act.what, "at": at, "zone": act.place, "act": act, **span}
+            yield "scene_acts", {"id": id, **row}
+            yield "scene_acts_timed", {"id": timed, **row}
+        elif fact.sound is not None:
+            row = {"sound": fact.sound, "zone": fact.zone, **span}
+            yield "scene_sounds", {"id": id, **row}
+            yield "scene_sounds_timed", {"id": timed, **row}
+        elif fact.attribute in THINGS:
+            yield "scene_things", {"id": id, "thing": fact.object, "attribute": fact.attribute, "value": fact.value}
+        elif fact.attribute in LOOKS:
+            yield "scene_looks", {"id": id, "who": fact.actor, "attribute": fact.attribute, "value": fact.value}
+        else:
+            owner = {"thing": fact.actor or fact.object, "attribute": fact.attribute, "value": fact.value}
+            yield "scene_states", {"id": timed, **owner, **span}
+
+
+TOGETHER = ("travelled", "celebrated")  # what companions did as well
+USES = ("cooked", "adjusted")  # who did so has used the appliance as well
+FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value", "unit")
+
+
+@dataclass(frozen=True)
+class HouseholdTables:
+    """All tables of a household by name, and its clock.
+
+    `told` are the rows of `memories` and `events` with everything else that agents are told of the kind: in memories the
+    last day's events, and in both what companions did, and that who cooks or adjusts uses an appliance.
+    """
+
+    now: datetime
+    rows: Mapping[str, tuple[Row, ...]]
+    told: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
+
+    def with_edited_rows(self, table: str, id: str, changes: Row | None) -> HouseholdTables:
+        """The tables with some values of the rows of an id replaced, or without these rows if there are no changes.
+
+        What is told of this row changes, too, where it has the value that the row had: a companion stays who it is.
+        """
+        old = next((row for row in self.rows[table] if row["id"] == id), {})
+        told = {name: _edit_rows(rows, id, changes, old) for name, rows in self.told.items()}
+        return replace(self, rows={**self.rows, table: _edit_rows(self.rows[table], id, changes, old)}, told=told)
+
+    def with_edited_row(self, table: str, row: Row, changes: Row | None) -> HouseholdTables:
+        """The tables with some values of this row replaced, or without it if there are no changes.
+
+        Other rows may have its id, as all rows of a household's weather have one.
+        """
+        edited = [{**row, **changes}] if changes is not None else []
+        rows = (new for one in self.rows[table] for new in (edited if one is row else [one]))
+        return replace(self, rows={**self.rows, table: tuple(rows)})
+
+    def years_later(self, years: int) -> HouseholdTables:
+        """The tables some years later: everybody is older, and nothing else has happened."""
+        rows = dict(self.rows)
+        for table in ("members", "pets"):
+            rows[table] = tuple({**row, "age": row["age"] + years} for row in rows[table])
+        return replace(self, now=same_day_in_year(self.now, self.now.year + years), rows=rows)
+
+    def with_told_rows(self) -> HouseholdTables:
+        """The tables with everything that is told in place of the memories and events."""
+        return replace(self, rows={**self.rows, **self.told})
+
+
+def _edit_rows(rows: Iterable[Row], id: str, changes: Row | None, old: Row) -> tuple[Row, ...]:
+    """The rows with those of an id changed where they have an old value, or without them if there are no changes."""
+    if changes is None:
+        return tuple(row for row in rows if row["id"] != id)
+    edited: list[Row] = []
+    for row in rows:
+        changed = {name: new for name, new in changes.items() if row["id"] == id and row[name] == old[name]}
+        edited.append({**row, **changed} if row["id"] == id else row)
+    return tuple(edited)
+
+
+def make_household_tables(household: Household) -> HouseholdTables:
+    """The tables of a household at its start."""
+    memories = [(f"memory:{n}", one.time, one.fact) for n, one in enumerate(household.memories)]
+    events = [(f"event:{n}", one.time, one.fact) for n, one in enumerate(household.context.events)]
+    tables = {
+        **_collect_rows(("members", "hobbies", "life", "pets", "weather"), _profile_rows(household)),
+        "memories": tuple(starmap(_fact_row, memories)),
+        "events": tuple(starmap(_fact_row, events)),
+        **_collect_rows(("appliances", "sensors", "states", "readings"), _device_rows(household)),
+        **make_scene_tables(household),
+    }
+    told = {"memories": tuple(_told_rows([*memories, *events])), "events": tuple(_told_rows(events))}
+    return HouseholdTables(household.now, tables, told)
+
+
+def _profile_rows(household: Household) -> Iterator[tuple[str, Row]]:
+    """Each row about people, pets and the weather, with its table."""
+    for one in household.members:
+        id, who, age = f"member:{one.member_id}", one.member_id, one.age(household.now.date())
+        row = {"id": id, "who": who, "name": one.name, "role": one.role, "age": age, "gender": one.gender}
+        yield "members", {**row, "occupation": one.occupation}
+        yield from (("hobbies", {"id": id, "who": who, "hobby": hobby}) for hobby in one.hobbies)
+        for it in one.major_events:
+            yield "life", {"id": f"life:{who}", "who": who, "date": it.date, "kind": it.kind}
+    for pet in household.pets:
+        yield "pets", {"id": f"pet:{pet.name}", "pet": pet.name, "animal": pet.animal, "age": pet.age}
+    for side, air in household.context.weather:
+        for quantity, value in air:
+            unit = WEATHER_UNITS[quantity]
+            yield "weather", {"id": "weather", "side": side, "quantity": quantity, "value": value, "unit": unit}
+
+
+def _told_rows(facts: Iterable[tuple[str, datetime, Fact]]) -> Iterator[Row]:
+    """The rows of facts: of trips and celebrations once for each companion too, of cooking and adjusting also as a use.
+
+    How many minutes such a use took is not told.
+    """
+    for id, time, fact in facts:
+        row = _fact_row(id, time, fact)
+        yield row
+        if fact.kind in TOGETHER:
+            yield from ({**row, "who": other} for other in fact.others)
+        if fact.kind in USES and fact.appliance:
+            yield {**row, "kind": "used", "what": None, "value": None, "unit": None}
+
+
+def _fact_row(id: str, time: datetime, fact: Fact) -> Row:
+    return {"id": id, "time": time, "date": time.date(), **{name: getattr(fact, name) for name in FACT}}
+
+
+def _device_rows(household: Household) -> Iterator[tuple[str, Row]]:
+    """Each device in `appliances` or `sensors`, and each of its values in `states` or `readings`."""
+    home = home_from_json(household.home)
+    for device in home.plan.devices:
+        kind = device_kind(device)
+        owned, values = ("sensors", "readings") if kind == "sensor" else ("appliances", "states")
+        row = {kind: device.did, "kind": device.spec.category}
+        yield owned, {"id": f"{kind}:{device.did}", **row, "room": device.room.id}
+        for path, value in home.state_of(device.did).items():
+            _, attribute = device.spec.attribute_index[path]
+            measured = {"attribute": path, "value": value, "unit": attribute.unit, "range": attribute.range}
+            yield values, {"id": f"state:{device.did}", **row, **measured}
+
+
+def days_between(first: date | datetime, second: date | datetime) -> int:
+    """Whole days from one date to another, without sign."""
+    one, other = (value.date() if isinstance(value, datetime) else value for value in (first, second))
+    return abs((other - one) // timedelta(days=1))
+
+
+# What a kind of answer may be
+
+CHANGING = ("power", "door", "condition", "use")  # attributes of things whose state may change
+VALUES = {  # kind -> the (table, column) pairs whose values are of this kind, those of the scene first
+    "actor": (("scene_acts", "who"), ("scene_looks", "who"), ("members", "who"), ("pets", "pet")),
+    "thing": (("scene_acts", "what"), ("scene_acts", "at")),
+    "spot": (("scene_acts", "at"), ("scene_acts", "who")),
+    "zone": (("scene_acts", "zone"), ("scene_sounds", "zone"), ("appliances", "room"), ("sensors", "room")),
+    "sound": (("scene_sounds", "sound"),),
+    "act": (("scene_acts", "act"),),
+}
+TYPED = {  # kind -> (table, column, attributes) where rows of these attributes have values of this kind
+    "thing": (("scene_things", "thing", ("colour", "finish", "zone")),),
+    "spot": (("scene_things", "thing", ("zone",)),),
+    "state": (("scene_states", "value", CHANGING),),
+    "posture": (("scene_states", "value", ("posture",)),),
+}
+STAGE_GROUPS = {  # what a look is drawn from, by attribute; it is a colour if it is not here
+    "hair": "hair", "top": "tops", "bottom": "bottoms", "feet": "feet", "position": "positions", "finish": "finishes",
+    "light": "light",
+}  # fmt: skip
+SCENE = "scene:"  # begins the kinds whose words are those of the scene
+
+
+def values_in_scene(kind: str, tables: HouseholdTables) -> list[Any]:
+    """The values of a kind in the tables, those of the scene first."""
+    name = kind.removeprefix(SCENE)
+    pairs = VALUES.get(name, ())
+    found = [row[column] for table, column in pairs for row in tables.rows[table] if row[column] is not None]
+    for table, column, attributes in TYPED.get(name, ()):
+        found += [row[column] for row in tables.rows[table] if row["attribute"] in attributes]
+    if name.startswith("look:"):
+        rows = [*tables.rows["scene_looks"], *tables.rows["scene_things"]]
+        found += [row["value"] for row in rows if row["attribute"] == name.removeprefix("look:")]
+    return found
+
+
+def values_elsewhere(kind: str) -> list[Any]:
+    """The values of a kind that scenes may have, in a fixed order."""
+    name = kind.removeprefix(SCENE)
+    keys = load_stage()
+    if name == "sound":
+        return list(keys.sounds)
+    if name in ("state", "posture"):
+        attributes = CHANGING if name == "state" else ("posture",)
+        after = [value for action in keys.actions.values() for _, attribute, value in action.sets if attribute in attributes]
+        return list(dict.fromkeys([*after, *(keys.before[value] for value in after if value in keys.before)]))
+    if not name.startswith("look:"):
+        return []
+    attribute = name.removeprefix("look:")
+    return list(getattr(keys, STAGE_GROUPS.get(attribute, "colours")))
+
+
 MOST_STEPS: dict[Difficulty, int] = {"simple": 3, "medium": 5, "hard": 10}
 
 
@@ -54,8 +321,8 @@ class Expression:
     def all_expressions(self) -> Iterator[Expression]:
         """Itself and all expressions within it."""
         yield self
-        for field in fields(self):
-            if isinstance(part := getattr(self, field.name), Expression):
+        for one in fields(self):
+            if isinstance(part := getattr(self, one.name), Expression):
                 yield from part.all_expressions()
 
 
@@ -108,6 +375,7 @@ class Where(Expression):
         """The rows that are kept."""
         rows, compare = self.rows.run_on(tables), COMPARISONS[self.by]
         wanted = self.value.run_on(tables) if isinstance(self.value, Expression) else ProgramResult(self.value)
+        # A value that is missing compares to nothing, not even by "!=".
         kept = [row for row in rows.value if row[self.column] is not None and compare(row[self.column], wanted.value)]
         # The rows that are dropped are no evidence: who reads the kept ones need not have seen the others.
         return ProgramResult(kept, rows.evidence | wanted.evidence)

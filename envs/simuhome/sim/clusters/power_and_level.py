@@ -1,8 +1,9 @@
-"""The cluster LevelControl: a level, such as brightness or volume, that changes at once, in a transition or in a move.
+"""Clusters of many devices: OnOff, LevelControl, Identify, and some writes of PowerSource and PowerTopology.
 
-A transition goes to a target level within a time. A move goes up or down until it is stopped or reaches a bound. The
-commands whose names end in WithOnOff couple the level with power: OnOff becomes true while the level is above the
-lowest.
+OnOff is power, and its effects on a dimmer's level and on an appliance's programme. LevelControl is a level, such as
+brightness or volume, that changes at once, in a transition or in a move. A transition goes to a target level within a
+time. A move goes up or down until it is stopped or reaches a bound. The commands whose names end in WithOnOff couple the
+level with power: OnOff becomes true while the level is above the lowest.
 
 Invariants:
 - `#transition` is (start level, target level, passes in all, passes so far, coupled). If a pass is not 0.1 s long, its
@@ -12,8 +13,6 @@ Invariants:
 - In strict mode a level is bounded on the side to which a command goes only. So a step of -10 up goes down without end.
 - In strict mode only device types with `dims` take time for a change, as in the released program. In mended mode every
   device does.
-
-The cluster OnOff: power, and its effects on a dimmer's level and on an appliance's programme.
 """
 
 from __future__ import annotations
@@ -21,10 +20,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from homerl.envs.simuhome.sim.cluster_registry import TENTH, command_result, register_command, register_passes
+from homerl.envs.simuhome.sim.cluster_registry import (
+    TENTH,
+    command_result,
+    count_seconds,
+    register_command,
+    register_passes,
+    register_write,
+    store_attribute,
+)
 from homerl.envs.simuhome.sim.clusters import appliances
-from homerl.envs.simuhome.sim.home import ClusterView
-from homerl.envs.simuhome.sim.operation_results import OperationError, UnhandledError, is_integer, is_number, refuse_unless
+from homerl.envs.simuhome.sim.home import ClusterView, OperationError, UnhandledError, is_integer, is_number, refuse_unless
 
 SUFFIX = "WithOnOff"  # of the commands that couple the level with power
 TRANSITION, MOVE = 1, 2  # bits of `#coupled`
@@ -258,20 +264,13 @@ def _advance_move(view: ClusterView, most: int) -> int:
     return used
 
 
-@register_command("OnOff", "On")
-def switch_on(view: ClusterView) -> dict[str, Any]:
-    """Switch the device on."""
-    if "GlobalSceneControl" in view:
+@register_command("OnOff", "On", "Off")
+def switch_power(view: ClusterView, name: str) -> dict[str, Any]:
+    """Switch the device on or off."""
+    if name == "On" and "GlobalSceneControl" in view:
         view["GlobalSceneControl"] = True
-    _switch_power(view, True)
-    return command_result(view, "On", result="Device turned on")
-
-
-@register_command("OnOff", "Off")
-def switch_off(view: ClusterView) -> dict[str, Any]:
-    """Switch the device off."""
-    _switch_power(view, False)
-    return command_result(view, "Off", result="Device turned off")
+    _set_power(view, name == "On")
+    return command_result(view, name, result=f"Device turned {name.lower()}")
 
 
 @register_command("OnOff", "Toggle")
@@ -279,11 +278,11 @@ def toggle_power(view: ClusterView) -> dict[str, Any]:
     """Switch the device on if it is off, and off if it is on."""
     old = view["OnOff"]
     # A fault of the released program: Toggle does not affect an appliance's programme.
-    _switch_power(view, not old, appliance=not view.is_strict)
+    _set_power(view, not old, appliance=not view.is_strict)
     return command_result(view, "Toggle", result=f"OnOff toggled from {old} to {not old}")
 
 
-def _switch_power(view: ClusterView, on: bool, appliance: bool = True) -> None:
+def _set_power(view: ClusterView, on: bool, appliance: bool = True) -> None:
     if view["OnOff"] is on:
         return
     view["OnOff"] = on
@@ -294,3 +293,57 @@ def _switch_power(view: ClusterView, on: bool, appliance: bool = True) -> None:
             raise UnhandledError(str(error)) from None
     if appliance and view.device.type.cycle:
         appliances.appliance_power_changed(view.sibling_view("OperationalState"), on)
+
+
+EFFECTS = (0, 1, 2, 11, 254, 255)  # Matter's: blink, breathe, okay, channel change, finish, stop
+
+
+@register_command("Identify", "Identify")
+def identify_device(view: ClusterView, IdentifyTime: Any) -> dict[str, Any]:
+    """Let the device identify itself for `IdentifyTime` seconds."""
+    known = type(IdentifyTime) is int and 0 <= IdentifyTime <= 65535  # true is no number here
+    refuse_unless(known, "VALIDATION_ERROR", "IdentifyTime is in 0..65535")
+    old, view["IdentifyTime"], view["#passes"] = view["IdentifyTime"], IdentifyTime, 0
+    return command_result(view, "Identify", old_value=old, new_value=IdentifyTime)
+
+
+@register_command("Identify", "TriggerEffect")
+def trigger_effect(view: ClusterView, EffectIdentifier: Any, EffectVariant: Any) -> dict[str, Any]:
+    """Check the arguments. The effect itself changes nothing in the home."""
+    for name, value in (("EffectIdentifier", EffectIdentifier), ("EffectVariant", EffectVariant)):
+        refuse_unless(type(value) is int and 0 <= value <= 255, "VALIDATION_ERROR", f"{name} is in 0..255")
+    refuse_unless(EffectIdentifier in EFFECTS, "CONSTRAINT_ERROR", f"EffectIdentifier is one of {EFFECTS}")
+    return command_result(view, "TriggerEffect", effect_identifier=EffectIdentifier, effect_variant=0)
+
+
+@register_passes("Identify")
+def advance_identify(view: ClusterView, n: int) -> None:
+    """Count `IdentifyTime` down for `n` passes. In strict mode a pass counts as 0.1 s, however long it is."""
+    left = view["IdentifyTime"]
+    if not is_integer(left) or isinstance(left, bool) or left == 0 or n == 0:
+        return
+    _, seconds, counter = count_seconds(view["#passes"], n, TENTH if view.is_strict else view.home.interval, max(0, left))
+    over = seconds >= left
+    if over or seconds:
+        view["IdentifyTime"] = 0 if over else left - seconds
+    view["#passes"] = 0 if over else counter
+
+
+@register_write("PowerSource", "BatPercentRemaining", "BatChargingCurrent", "BatTimeToFullCharge")
+def write_battery(view: ClusterView, attribute: str, value: Any) -> None:
+    """Refuse to write the battery's attributes, because the source is wired."""
+    raise OperationError("UNSUPPORTED_COMMAND", "a wired source has no battery")
+
+
+@register_write("PowerTopology", "ClusterRevision", "FeatureMap")
+def write_topology(view: ClusterView, attribute: str, value: Any) -> Any:
+    """Store a value. The result is the value alone."""
+    return store_attribute(view, attribute, value)["new_value"]
+
+
+@register_write("LevelControl", "DefaultMoveRate", "OnLevel")
+def write_level(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Store a number or None."""
+    # A text would make every later pass of this cluster fail.
+    refuse_unless(value is None or is_number(value), "VALIDATION_ERROR", f"{attribute} takes a number")
+    return store_attribute(view, attribute, value)

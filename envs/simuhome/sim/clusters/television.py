@@ -1,6 +1,4 @@
-"""The cluster MediaPlayback of a TV. The data of a result is a string.
-
-The clusters Channel and KeypadInput of a TV.
+"""The clusters MediaPlayback, Channel and KeypadInput of a TV. The data of a MediaPlayback command's result is a string.
 
 Invariant: in strict mode the channel commands only work on the catalogue's own channel structures, as in the released
 program. If the list was loaded or written, they fail with an internal error (500) once their arguments have passed the
@@ -15,37 +13,28 @@ from typing import Any
 from homerl.envs.simuhome.sim.cluster_registry import register_command
 from homerl.envs.simuhome.sim.clusters import power_and_level
 from homerl.envs.simuhome.sim.device_catalogue import Struct
-from homerl.envs.simuhome.sim.home import ClusterView
-from homerl.envs.simuhome.sim.operation_results import OperationError, is_integer, refuse_unless
+from homerl.envs.simuhome.sim.home import ClusterView, OperationError, is_integer, refuse_unless
 
 PLAYING, PAUSED, NOT_PLAYING = range(3)  # Matter's PlaybackStateEnum; a file may also load 3, buffering
 
 
-def _change_playback(view: ClusterView, name: str, allowed: bool, state: int) -> None:
+@register_command("MediaPlayback", "Play", "Pause", "Stop")
+def change_playback(view: ClusterView, name: str) -> str:
+    """Play, which is refused while playing; pause, unless playing; or stop, if neither playing nor paused."""
+    now = view["CurrentState"]
+    allowed, state, done = {
+        "Play": (now != PLAYING, PLAYING, "started"),
+        "Pause": (now == PLAYING, PAUSED, "paused"),
+        "Stop": (now != NOT_PLAYING, NOT_PLAYING, "stopped"),
+    }[name]
+    _enter_playback(view, name, allowed, state)
+    return f"Playback {done}"
+
+
+def _enter_playback(view: ClusterView, name: str, allowed: bool, state: int) -> None:
     """Enter a playback state. Raises `OperationError` with the command's name unless it is allowed now."""
     refuse_unless(allowed, "COMMAND_INVALID_ARGS", f"{name} is not possible in state {int(view['CurrentState'])}")
     view.set_enum("CurrentState", state)
-
-
-@register_command("MediaPlayback", "Play")
-def play_media(view: ClusterView) -> str:
-    """Start to play. Refused while playing."""
-    _change_playback(view, "Play", view["CurrentState"] != PLAYING, PLAYING)
-    return "Playback started"
-
-
-@register_command("MediaPlayback", "Pause")
-def pause_media(view: ClusterView) -> str:
-    """Pause. Refused unless playing."""
-    _change_playback(view, "Pause", view["CurrentState"] == PLAYING, PAUSED)
-    return "Playback paused"
-
-
-@register_command("MediaPlayback", "Stop")
-def stop_media(view: ClusterView) -> str:
-    """Stop. Refused if neither playing nor paused."""
-    _change_playback(view, "Stop", view["CurrentState"] != NOT_PLAYING, NOT_PLAYING)
-    return "Playback stopped"
 
 
 @register_command("MediaPlayback", "StartOver")
@@ -64,7 +53,7 @@ def skip_content(view: ClusterView, name: str) -> str:
 @register_command("MediaPlayback", "Rewind", "FastForward")
 def wind_media(view: ClusterView, name: str, playback_speed: Any) -> str:
     """Wind back or forward, which sets the state to playing. Refused if neither playing nor paused."""
-    _change_playback(view, name, view["CurrentState"] != NOT_PLAYING, PLAYING)
+    _enter_playback(view, name, view["CurrentState"] != NOT_PLAYING, PLAYING)
     return f"{'Rewinding' if name == 'Rewind' else 'Fast forwarding'} at {playback_speed}x speed"
 
 
@@ -156,7 +145,7 @@ def _wind_or_stop(view: ClusterView, name: str) -> None:
     media = view.sibling_view("MediaPlayback")
     refuse_unless(media["CurrentState"] in (0, 1), "INVALID_STATE")
     if name == "Stop":
-        stop_media(media)
+        change_playback(media, name)
     else:
         wind_media(media, name, playback_speed=1.0)
 
@@ -175,9 +164,9 @@ SUPPORTED: dict[int, Callable[[ClusterView], Any] | None] = {
     0x41: lambda view: _change_volume(view, 0),
     0x42: lambda view: _change_volume(view, 1),
     0x43: _mute_volume,
-    0x44: lambda view: play_media(view.sibling_view("MediaPlayback")),
+    0x44: lambda view: change_playback(view.sibling_view("MediaPlayback"), "Play"),
     0x45: lambda view: _wind_or_stop(view, "Stop"),
-    0x46: lambda view: pause_media(view.sibling_view("MediaPlayback")),
+    0x46: lambda view: change_playback(view.sibling_view("MediaPlayback"), "Pause"),
     0x48: lambda view: _wind_or_stop(view, "Rewind"),
     0x49: lambda view: _wind_or_stop(view, "FastForward"),
     0x30: lambda view: skip_channel(view.sibling_view("Channel"), 1),

@@ -1,4 +1,4 @@
-"""The commands of `homerl`: one file each, which defines `COMMAND`, a `Command` (`homerl/host/terminal.py`).
+"""The commands of `homerl`, by topic. A file defines `COMMAND`: a `Command` (`homerl/host/terminal.py`), or a tuple of them.
 
 The environment variable HOMERL_COMMANDS lists further folders to search. The logic is in the modules that a command calls;
 these are imported when it runs, so that `homerl --help` is quick.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from homerl.envs.assistant.home_import import ImportedHome, import_home
+from homerl.envs.assistant.listing.entity_capabilities import shipped_service_forms, supported_services
 from homerl.envs.assistant.listing.home_listing import CONFIG, SERVICES, STATES, ListedEntity, Listing
-from homerl.envs.assistant.listing.service_forms import shipped_service_forms, supported_services
 from tests.envs.assistant.listing.replay import listing
 
 
-def entity(entity_id: str, state: str = "on", attributes: dict[str, Any] | None = None, **fields: Any) -> ListedEntity:
+def make_entity(entity_id: str, state: str = "on", attributes: dict[str, Any] | None = None, **fields: Any) -> ListedEntity:
     """An entity with little to say."""
     plain = {
         "name": entity_id,

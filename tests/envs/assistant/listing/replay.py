@@ -49,7 +49,7 @@ def naming(home: Listing, said: object) -> Listing:
 def only(home: Listing, ids: Collection[str]) -> Listing:
     """The listing with the entities of these ids alone."""
     rows = [row for row in home.sources[STATES] if row["entity_id"] in ids]
-    return home.model_copy(update={"sources": home.sources | {STATES: rows}})
+    return home.with_sources({STATES: rows})
 
 
 class Unknown(Exception):

@@ -11,7 +11,7 @@ from homerl.envs.assistant.home_import import ImportedHome, import_home
 from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, SERVICES, STATES
 from homerl.envs.core.state_encoding import state_text
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.sandbox import Limits
+from homerl.envs.homeenv.sim.toolset import Limits
 from homerl.envs.homeenv.sim.toolsets.smh import edit_automation
 from tests.envs.assistant.listing.replay import listing, naming
 
@@ -28,7 +28,7 @@ CLIMATE = {"trigger": "numeric_state", "entity_id": "climate.heatpump", "attribu
 def imported(**text: Any) -> ImportedHome:
     home = listing() if "area_id" in str(text) else naming(listing(), (NAME, LAMP, text, MEANT))
     told = {"triggers": [MOTION], "actions": [OFF]} | text
-    return import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: {NAME: told}}}), everything=True)
+    return import_home(home.with_sources({AUTOMATIONS: {NAME: told}}), everything=True)
 
 
 def number(**bounds: Any) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def test_what_cannot_mean_the_same_is_left_out_with_the_reason() -> None:
     home, basis = listing(), {"triggers": [MOTION], "actions": [OFF]}
     names = {f"automation.{name.replace(' ', '_')}": text for name, (text, _) in LEFT_OUT.items()}
     texts = {name: json.loads(json.dumps(basis | text).replace(NAME, name)) for name, text in names.items()}
-    made = import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: texts}}), everything=True)
+    made = import_home(home.with_sources({AUTOMATIONS: texts}), everything=True)
     told = [(note.entity, note.why) for note in made.notes if note.part == "automation" and note.entity in texts]
     assert sorted(entity for entity, _ in told) == sorted(texts) and not made.home.rules
     for entity, (name, (_, why)) in zip(texts, LEFT_OUT.items(), strict=True):
@@ -319,9 +319,9 @@ def test_an_automation_that_is_switched_off_acts_no_more() -> None:
         other: {"triggers": [MOTION], "actions": [OFF]},
     }
     row = {"entity_id": other, "state": "on", "attributes": {}, "last_updated": "2026-01-01T00:00:00+00:00"}
-    sources = home.sources | {AUTOMATIONS: texts, STATES: [*home.sources[STATES], row]}
+    sources = {AUTOMATIONS: texts, STATES: [*home.sources[STATES], row]}
     sources[SERVICES] = {**home.sources[SERVICES], other: ["automation.turn_off", "automation.turn_on"]}
-    made = import_home(home.model_copy(update={"sources": sources}), everything=True).home
+    made = import_home(home.with_sources(sources), everything=True).home
     made.call("light.bed_light", "turn_on")
     for entity, value in ((MODE, "Away"), (GUESTS, "on")):
         made.write_slot(made.plan.slot_of(entity, "state"), value)

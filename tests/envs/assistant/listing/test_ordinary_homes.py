@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from homerl.envs.assistant.home_import import ImportedHome, import_home
-from homerl.envs.assistant.listing.capabilities import CAPABILITIES
+from homerl.envs.assistant.listing.entity_capabilities import CAPABILITIES, shipped_service_forms
 from homerl.envs.assistant.listing.home_listing import SERVICES, STATES, Listing
 from homerl.envs.assistant.listing.homeassistant_mapping import values_from_state
-from homerl.envs.assistant.listing.service_forms import shipped_service_forms
 from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec
 from tests.envs.assistant.listing.making import alone, home_of
 from tests.envs.assistant.listing.replay import listing

@@ -35,14 +35,14 @@ def with_entities(of: Listing, *rows: Mapping[str, Any], forms: Mapping[str, Any
         EXPOSED: {"exposed_entities": sources[EXPOSED]["exposed_entities"] | exposed},
         FORMS: {**sources[FORMS], "script": {**sources[FORMS]["script"], **(forms or {})}},
     }
-    return of.model_copy(update={"sources": sources | told})
+    return of.with_sources(told)
 
 
 def only(of: Listing, *domains: str) -> Listing:
     """A listing in which the entities of these domains alone are exposed."""
     kept = {name: to for name, to in of.sources[EXPOSED]["exposed_entities"].items() if name.partition(".")[0] in domains}
     entries = {name: entry and {**entry, "options": {}} for name, entry in of.sources[ENTRIES].items()}
-    return of.model_copy(update={"sources": of.sources | {EXPOSED: {"exposed_entities": kept}, ENTRIES: entries}})
+    return of.with_sources({EXPOSED: {"exposed_entities": kept}, ENTRIES: entries})
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def small() -> Home:
 
 
 def call(env: HomeEnv, tool: str, **arguments: Any) -> tuple[str, Mapping[str, Any]]:
-    text, _, _, _, info = env.step(tool_call_to_action(tool, arguments, tool in env.named))
+    text, _, _, _, info = env.step(tool_call_to_action(tool, arguments, tool in env.tools_with_name))
     return text, info
 
 

@@ -14,8 +14,8 @@ from pydantic import SecretStr
 
 from ha.services import services
 from homerl.envs.assistant.home_import import ImportedHome, fetch_listing, import_home
-from homerl.envs.assistant.listing.exposure import select_entities
 from homerl.envs.assistant.listing.home_listing import Listing
+from homerl.envs.assistant.listing.home_setup import select_entities
 from homerl.envs.assistant.listing.homeassistant_client import (
     HomeAssistantClient,
     HomeAssistantError,
@@ -23,7 +23,7 @@ from homerl.envs.assistant.listing.homeassistant_client import (
     read_token,
 )
 from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home, to_homeassistant, values_from_state
-from homerl.envs.assistant.listing.import_agreement import agreement_share, compare_recorded_calls
+from tests.envs.assistant.listing.agreement import agreement_share, compare_recorded_calls
 from tests.envs.assistant.listing.replay import listing as recorded_listing
 from tests.envs.assistant.listing.replay import recorded
 

@@ -20,7 +20,7 @@ from homerl.envs.assistant.listing.homeassistant_mapping import (
 )
 from homerl.envs.assistant.privacy import hide_secret_values
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.import_origin import Link
+from homerl.envs.homeenv.sim.home_plan import Link
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from tests.envs.assistant.listing.replay import listing, recorded
 
@@ -131,7 +131,7 @@ def test_an_automation_is_enabled_as_its_own_state_says(triggers: int) -> None:
     movement = {"trigger": "state", "entity_id": "binary_sensor.movement_backyard", "to": "on"}
     light = {"action": "light.turn_on", "target": {"entity_id": "light.bed_light"}}
     text = {"triggers": [movement, movement | {"for": 5}][:triggers], "actions": [light]}
-    made = import_home(listing().model_copy(update={"sources": listing().sources | {AUTOMATIONS: {name: text}}})).home
+    made = import_home(listing().with_sources({AUTOMATIONS: {name: text}})).home
     for state, enabled in (("off", False), ("unavailable", False), ("on", True), ("unknown", True)):
         made = refresh_home(made, [{"entity_id": name, "state": state, "attributes": {}}])
         assert [rule.progress.enabled for rule in made.rules] == [enabled] * triggers

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, CONFIG, STATES, Listing
 from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
-from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
+from homerl.envs.assistant.serving.real_home import HomeAssistantHome
 from homerl.envs.core.world import tool_call_to_action
 from homerl.envs.homeenv.sim.assist.api_and_prompt import assist_prompt
 from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
@@ -44,7 +44,7 @@ def listing_with(entity: str, state: str, **attributes: Any) -> Listing:
         row | {"state": state, "attributes": row["attributes"] | attributes} if row["entity_id"] == entity else row
         for row in listing().sources[STATES]
     ]
-    return listing().model_copy(update={"sources": listing().sources | {STATES: rows}})
+    return listing().with_sources({STATES: rows})
 
 
 def state_there(entity: str, state: str, **attributes: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def told(of: Home, entity: str) -> str:
 
 def answer(of: Home, tool: str, **arguments: Any) -> str:
     env = HomeEnv(of, (), "assist")
-    text, *_ = env.step(tool_call_to_action(tool, arguments, tool in env.named))
+    text, *_ = env.step(tool_call_to_action(tool, arguments, tool in env.tools_with_name))
     return text
 
 
@@ -140,7 +140,7 @@ def test_floors_are_called_as_there() -> None:
         for area in sources["config/area_registry/list"]
     ]
     changed = {"config/floor_registry/list": floors, "config/area_registry/list": areas}
-    made = import_home(listing().model_copy(update={"sources": sources | changed})).home
+    made = import_home(listing().with_sources(changed)).home
     for floor in ("oben", "dg", "Dachgeschoss"):
         data = json.loads(answer(made, "intent__HassTurnOn", floor=floor, domain=["light"]))["data"]
         assert {"name": "Dachgeschoss", "type": "floor", "id": "dg"} in data["success"]
@@ -182,7 +182,7 @@ DEAD = ("unavailable", "unknown")
 @cache
 def in_first_states() -> Home:
     rows = [row | {"state": STATES_THERE.get(row["entity_id"], [row["state"]])[0]} for row in listing().sources[STATES]]
-    return import_home(listing().model_copy(update={"sources": listing().sources | {STATES: rows}})).home
+    return import_home(listing().with_sources({STATES: rows})).home
 
 
 @pytest.mark.parametrize("entity", STATES_THERE)
@@ -211,7 +211,7 @@ def test_no_entity_keeps_an_old_state(state: str) -> None:
 
 def test_what_is_imported_while_it_is_gone_comes_back() -> None:
     rows_gone = [row | {"state": "unavailable", "attributes": {}} for row in listing().sources[STATES]]
-    made = import_home(listing().model_copy(update={"sources": listing().sources | {STATES: rows_gone}})).home
+    made = import_home(listing().with_sources({STATES: rows_gone})).home
     fresh = refresh_home(made, [state_there(entity, states[0]) for entity, states in STATES_THERE.items()])
     for entity, (first, *_) in STATES_THERE.items():
         assert told(made, entity) == "unavailable" and told(fresh, entity) == first
@@ -297,7 +297,7 @@ def test_what_home_assistant_does_not_have_any_more_is_unavailable() -> None:
     """It was renamed or removed, or Home Assistant is starting: what was true before is not told, and nothing is called."""
     gone = ("lock.front_door", "cover.garage_door", "sensor.outside_temperature")
     rows = [row for row in listing().sources[STATES] if row["entity_id"] not in gone]
-    with Replay(listing().model_copy(update={"sources": listing().sources | {STATES: rows}})) as server:
+    with Replay(listing().with_sources({STATES: rows})) as server:
         fresh = asyncio.run(HomeAssistantHome(server.url, SecretStr(TOKEN)).refresh_twin(home()))
     assert [fresh.read_value(entity, "state") for entity in gone] == ["unavailable", "unavailable", None]
     with pytest.raises(Refused, match="cannot be reached"):
@@ -308,7 +308,7 @@ def test_what_home_assistant_does_not_have_any_more_is_unavailable() -> None:
 
 def test_a_home_without_a_zone_is_in_utc() -> None:
     config = {key: value for key, value in listing().sources[CONFIG].items() if key != "time_zone"}
-    made = import_home(listing().model_copy(update={"sources": listing().sources | {CONFIG: config}})).home
+    made = import_home(listing().with_sources({CONFIG: config})).home
     assert json.loads(answer(refresh_home(made, [], NOON), CLOCK))["timezone"] == "UTC"
     assert json.loads(answer(refresh_home(made, [], NOON), CLOCK))["time"] == "12:00:00"
 
@@ -323,7 +323,7 @@ def test_what_happened_outside_triggers_nothing_in_the_twin() -> None:
     at_noon = {"trigger": "time", "at": "12:00:00"}
     text = {"triggers": [moved, at_noon], "actions": [{"action": "light.turn_off", "target": {"entity_id": light}}]}
     still = listing_with(motion, "off")
-    made = import_home(still.model_copy(update={"sources": still.sources | {AUTOMATIONS: {name: text}}})).home
+    made = import_home(still.with_sources({AUTOMATIONS: {name: text}})).home
     assert len(made.rules) == 2
     fresh = refresh_home(made, [state_there(motion, "on")], NOON)
     assert not fresh.fork().advance(120), "it moved, and noon was two hours ago"

@@ -1,6 +1,6 @@
 """The tests' home of twelve: entities of the recorded home, in which models are measured that a person would have at home.
 
-`scripts/home_of_twelve FILE` writes it as `homerl import-ha` writes a person's home.
+`scripts/write_twelve_entity_home FILE` writes it as `homerl import-ha` writes a person's home.
 """
 
 from __future__ import annotations

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from serving import OtherHome, Says, Served, device_of
+from serving import Says, Served, device_of, serve_home
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
-from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.consent_guard import Guard
+from homerl.envs.assistant.serving.consent import Guard
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.device_spec import Device
@@ -38,10 +36,8 @@ def serve(home: Home, tmp_path: Path):
         steps: int = 8,
         of: Home = home,
     ) -> Served:
-        agent = Says(*messages)
-        journal, real = AgentJournal(tmp_path / "agent.jsonl"), OtherHome(of.fork())
-        house = CaretakerSettings(mode, "smh", language, guard=Guard(frozenset(allowed)), settle=0.05, steps=steps)  # type: ignore[arg-type]
-        return Served(Caretaker(of, lambda: agent, real, journal, house, "script"), real, journal)
+        guard = Guard(frozenset(allowed))
+        return serve_home(of, Says(*messages), tmp_path, mode, language=language, guard=guard, steps=steps)
 
     return made
 

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import OtherHome, Says, Served, call_of
+from serving import OtherHome, Says, Served, call_of, serve_home
 
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
-from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.consent_guard import Guard
+from homerl.envs.assistant.serving.consent import Guard
 from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.home import Home
 from tests.envs.assistant.listing.replay import listing
@@ -76,10 +74,9 @@ def voiced() -> Home:
 @pytest.fixture
 def talk(voiced: Home, tmp_path: Path):
     def made(mode: str, *messages: Message | str, allowed: Sequence[str] = ()) -> Served:
-        agent, journal, real = Says(*messages), AgentJournal(tmp_path / "agent.jsonl"), Answering(voiced.fork())
+        real = Answering(voiced.fork())
         real.asked = []
-        house = CaretakerSettings(mode, "assist", "en", guard=Guard(frozenset(allowed)), settle=0.05)  # type: ignore[arg-type]
-        return Served(Caretaker(voiced, lambda: agent, real, journal, house, "script"), real, journal)
+        return serve_home(voiced, Says(*messages), tmp_path, mode, "assist", real=real, guard=Guard(frozenset(allowed)))
 
     return made
 
@@ -209,8 +206,7 @@ def test_an_item_of_the_real_list_is_done(talk, mode):
 def test_a_home_of_other_tools_reads_its_lists_once_something_is_called(voiced, tmp_path):
     agent, real = Says("Hello.", call_of("todo.chores", "add_item", item="Sweep"), "Done."), Answering(voiced.fork())
     real.asked = []
-    house = CaretakerSettings("act", "smh", "en", settle=0.05)
-    served = Served(Caretaker(voiced, lambda: agent, real, AgentJournal(tmp_path / "a.jsonl"), house, "script"), real, None)
+    served = serve_home(voiced, agent, tmp_path, real=real)
     served.say("hello")
     assert real.asked == []
     served.say("put sweeping on my chores")

@@ -10,10 +10,10 @@ from scripted_server import Faults, ScriptedServer
 from serving import call_of, device_of, state
 from written_home import Row, written_home
 
+from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
 from homerl.envs.assistant.serving import caretaker as module
-from homerl.envs.assistant.serving import consent_answers as proposals
-from homerl.envs.assistant.serving.call_effects import spoken_device_name
-from homerl.envs.assistant.serving.consent_guard import is_guarded
+from homerl.envs.assistant.serving import consent as proposals
+from homerl.envs.assistant.serving.consent import is_guarded
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.models.endpoint.endpoint import Endpoint, Patience
@@ -212,7 +212,7 @@ def test_why_the_model_does_not_answer_is_told_and_logged(serve, monkeypatch, st
 @pytest.fixture
 def lock(home):
     lock = device_of(home, "lock")
-    assert is_guarded(home, lock)
+    assert is_guarded(home, lock.did)
     home.call(lock.did, "lock")
     return lock
 

@@ -1,17 +1,23 @@
-"""Which answers consent to what an agent asked for, in the languages of Home Assistant."""
+"""Who consents to what: answers in many languages, requests that ask for more care, several people at a time."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from serving import call_of, state
+from serving import OtherHome, Says, call_of, device_of, serve_home, state
 from written_home import Row, written_home
 
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
-from homerl.envs.assistant.serving.consent_answers import FILE, is_consent, is_refusal, parse_spoken_code
+from homerl.envs.assistant.serving.caretaker import Caretaker
+from homerl.envs.assistant.serving.consent import ANSWERS, is_consent, is_refusal, parse_spoken_code
+from homerl.envs.assistant.serving.exchange_journal import RequestCare
+from homerl.envs.assistant.serving.openai_endpoint import parse_request_care
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.sim.home import Home
+from homerl.host.web_server import BadRequest
 
 YES = (
     "yes|Yes, please!|ok do it|yeah go ahead|alright|All right then, do it.|okay okay|sure, thanks|"
@@ -51,7 +57,7 @@ def test_what_means_something_else_elsewhere_counts_at_home(said: str, language:
 
 
 def test_no_language_says_yes_with_the_no_of_another() -> None:
-    listed = read_yaml(FILE).data
+    listed = read_yaml(ANSWERS).data
     said = [one for words in listed["yes"].values() for one in words]
     assert len(listed["yes"]) == len(listed["no"]) >= 20
     assert not [one for one in said if is_refusal(one) or not is_consent(one)]
@@ -187,3 +193,155 @@ def test_a_question_that_is_asked_again_asks_for_the_code_again(serve, tmp_path)
     assert served.say("1234") == "Done." and [one.arguments["code"] for one in served.real.made] == ["1234"]
     served.say("thanks")
     assert "1234" not in str(served.caretaker.agents().heard) + served.journal.path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("started", "asked", "acts", "asks"),
+    [
+        ("act", RequestCare(), True, False),
+        ("act", RequestCare("confirm"), False, True),
+        ("act", RequestCare("shadow"), False, False),
+        ("confirm", RequestCare("act"), False, True),
+        ("shadow", RequestCare("act"), False, False),
+    ],
+)
+def test_the_more_careful_mode_holds(serve, lamp, started, asked, acts, asks):
+    served = serve(started, call_of(lamp.did, "turn_on"), "Done.")
+    served.say("Light, please.", asked)
+    (entry,) = served.journal.read_entries()[-1:]
+    assert bool(served.real.made) == acts and (entry.outcome == "asked") == asks
+    assert entry.mode == asked.limit_mode(started)
+
+
+def test_what_a_request_guards_needs_consent(serve, lamp):
+    served, care = serve("act", call_of(lamp.did, "turn_on"), "Done."), RequestCare(guard=frozenset({lamp.did}))
+    served.say("Light, please.", care)
+    assert not served.real.made
+    served.say("yes", care)
+    assert state(served, lamp) == "on"
+
+
+def test_what_a_request_guards_needs_consent_though_its_owner_allowed_it(serve, home):
+    lock = device_of(home, "lock")
+    for care, acts in ((RequestCare(), True), (RequestCare(guard=frozenset({lock.did})), False)):
+        served = serve("act", call_of(lock.did, "unlock"), "Done.", allowed=[lock.did])
+        served.say(f"Unlock the {lock.room.name} {lock.name}.", care)
+        assert bool(served.real.made) == acts
+
+
+def test_a_proposal_is_not_carried_out_by_who_only_watches(serve, lamp):
+    served = serve("confirm", call_of(lamp.did, "turn_on"), "Done.", "Yes?")
+    served.say("Light, please.")
+    served.say("yes", RequestCare("shadow"))
+    assert not served.real.made
+
+
+def test_a_code_that_comes_too_late_is_not_in_the_log(serve, tmp_path):
+    home = written_home(tmp_path, Row("lock.front", "Front Door", state="locked", code_format="^[0-9]{4}$"))
+    served = serve("act", call_of("lock.front", "unlock"), "Open.", "Hm.", of=home)
+    served.say("unlock the front door")
+    served.say("1234", RequestCare("shadow"))
+    assert not served.real.made and "1234" not in served.journal.path.read_text()
+
+
+@pytest.mark.parametrize(
+    "asked", ["act", ["act"], {"mode": "bold"}, {"mode": ["act"]}, {"guard": "switch.a"}, {"guard": [1]}, {"guards": []}]
+)
+def test_care_that_cannot_be_read_is_refused(asked):
+    with pytest.raises(BadRequest):
+        parse_request_care({"homerl": asked})
+
+
+def test_a_request_without_care_has_none():
+    assert parse_request_care({"messages": []}) == RequestCare()
+    assert parse_request_care({"homerl": {"mode": "confirm", "guard": ["switch.a"]}}) == RequestCare(
+        "confirm", frozenset({"switch.a"})
+    )
+
+
+DOOR, TV = "lock.front_door", "media_player.tv"
+
+
+class Meeting(Says):
+    """An agent that waits until as many think at once as are to meet."""
+
+    def __init__(self, here: list[asyncio.Event], meet: int, *messages: Any) -> None:
+        super().__init__(*messages)
+        self.here, self.meet = here, meet
+
+    async def propose(self, observation: Any, n: int = 1) -> Any:
+        if not self.heard:
+            self.here.append(asyncio.Event())
+            async with asyncio.timeout(10):
+                while len(self.here) < self.meet:
+                    await asyncio.sleep(0.001)
+        return await super().propose(observation, n)
+
+
+@pytest.fixture
+def keeper(house: Home, tmp_path):
+    real = OtherHome(house.fork())
+
+    def made(mode: str, *agents: Any) -> tuple[Caretaker, OtherHome]:
+        queue = list(agents)
+        return serve_home(house, lambda: queue.pop(0), tmp_path, mode, real=real).caretaker, real
+
+    return made
+
+
+def said(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def test_nobody_waits_for_the_thoughts_of_another(keeper):
+    here: list[asyncio.Event] = []
+    agents = [Meeting(here, 5, f"Answer {number}.") for number in range(5)]
+    caretaker, _ = keeper("act", *agents)
+
+    async def all_at_once() -> list[str]:
+        return await asyncio.gather(*(caretaker.answer_dialogue(said(f"question {number}")) for number in range(5)))
+
+    assert sorted(asyncio.run(all_at_once())) == [f"Answer {number}." for number in range(5)]
+    told = {agent.heard[0].messages[-1]["content"] for agent in agents}
+    assert told == {f"question {number}" for number in range(5)}, "each reads its own dialogue"
+
+
+def test_who_says_the_same_has_a_proposal_of_its_own(keeper):
+    here: list[asyncio.Event] = []
+    unlock = call_of(DOOR, "unlock")
+    caretaker, real = keeper("act", *(Meeting(here, 2, unlock, "Unlocked.") for _ in range(2)), Says("What do you mean?"))
+
+    async def talk() -> list[str]:
+        one, two = await asyncio.gather(
+            caretaker.answer_dialogue(said("open"), speaker="Ann"), caretaker.answer_dialogue(said("open"), speaker="Ben")
+        )
+        assert one == two and "consent" in one and not real.made
+        dialogue = [*said("open"), {"role": "assistant", "content": one}]
+        no = await caretaker.answer_dialogue([*dialogue, *said("no")], speaker="Ben")
+        stranger = await caretaker.answer_dialogue([*dialogue, *said("yes")], speaker="Cem")
+        assert not real.made
+        return [no, stranger, await caretaker.answer_dialogue([*dialogue, *said("yes")], speaker="Ann")]
+
+    no, stranger, yes = asyncio.run(talk())
+    assert "leave it" in no and stranger == "What do you mean?" and yes == "Done."
+    assert [one.did for one in real.made] == [DOOR]
+
+
+def test_what_another_did_meanwhile_is_seen_before_the_calls(keeper):
+    """The second call runs again in the home that the first has left, and only then in the real one."""
+    here: list[asyncio.Event] = []
+    caretaker, real = keeper("act", *(Meeting(here, 2, call_of(TV, "media_play"), "Here.") for _ in range(2)))
+    looks: list[int] = []
+    refreshed = real.refresh_twin
+
+    async def looking(twin: Home) -> Home:
+        looks.append(len(real.made))
+        return await refreshed(twin)
+
+    real.refresh_twin = looking  # type: ignore[method-assign]
+
+    async def talk() -> list[str]:
+        return await asyncio.gather(*(caretaker.answer_dialogue(said(f"play {number}")) for number in range(2)))
+
+    asyncio.run(talk())
+    assert len(real.made) == 2 and looks.count(1) >= 2, "after the first call the home is looked at twice: by both"

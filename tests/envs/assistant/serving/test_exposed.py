@@ -9,19 +9,16 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from serving import Says, Served, call_of
+from serving import Says, Served, call_of, serve_home
 from written_home import Row, written_home
 
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, ENTRIES, EXPOSED, STATES
 from homerl.envs.assistant.listing.listing_files import load_listing
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
-from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome, remove_devices
+from homerl.envs.assistant.serving.real_home import HomeAssistantHome, remove_devices
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.home import Home
-from homerl.play.chat_messages import Observation
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing
 
 LAMP, NAME = "light.bed_light", "Bed Light"
@@ -49,18 +46,15 @@ def serve(server: Replay, tmp_path: Path) -> Callable[..., Served]:
     """A caretaker of the recorded home, asked over its WebSocket."""
 
     def made(mode: str, *messages: Message | str) -> Served:
-        agent, journal = Withdrawing(*messages), AgentJournal(tmp_path / "agent.jsonl")
         real: Any = HomeAssistantHome(server.url, SecretStr(TOKEN))
-        house = CaretakerSettings(mode, "smh", "en", settle=0.05)  # type: ignore[arg-type]
-        twin = import_home(listing()).home
-        return Served(Caretaker(twin, lambda: agent, real, journal, house, "script"), real, journal)
+        return serve_home(import_home(listing()).home, Withdrawing(*messages), tmp_path, mode, real=real)
 
     return made
 
 
 def expose(server: Replay, **sources: Any) -> None:
     """Let the server say something else from now on, under names of commands."""
-    server.listing = server.listing.model_copy(update={"sources": server.listing.sources | sources})
+    server.listing = server.listing.with_sources(sources)
 
 
 def withdraw(server: Replay, *entities: str) -> None:
@@ -181,7 +175,7 @@ def automated(folder: Path, read: str, action: dict[str, Any]) -> Home:
     trigger = {"trigger": "state", "entity_id": read, "to": "on"}
     home = load_listing(folder)
     texts = {"automation.x": {"alias": "X", "triggers": [trigger], "actions": [action]}}
-    return import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: texts}}), everything=True).home
+    return import_home(home.with_sources({AUTOMATIONS: texts}), everything=True).home
 
 
 def caretaker_of(home: Home, gone: str, tmp_path: Path, *messages: Message | str) -> tuple[Served, list[str]]:
@@ -200,9 +194,7 @@ def caretaker_of(home: Home, gone: str, tmp_path: Path, *messages: Message | str
             made.append(one.did)
 
     real: Any = Real()
-    agent, journal = Says(*messages), AgentJournal(tmp_path / "agent.jsonl")
-    house = CaretakerSettings("act", "smh", "en", settle=0.05)
-    return Served(Caretaker(home, lambda: agent, real, journal, house, "script"), real, journal), made
+    return serve_home(home, Says(*messages), tmp_path, real=real), made
 
 
 @pytest.mark.parametrize(

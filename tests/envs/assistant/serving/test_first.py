@@ -16,11 +16,11 @@ from written_home import Row, written_home
 from homerl.envs.assistant.first import MatcherFirst
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import EXPOSED
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
-from homerl.envs.assistant.serving.agent_request import parse_speaker_area, place_speaker
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
-from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint
+from homerl.envs.assistant.serving.exchange_journal import AgentJournal
+from homerl.envs.assistant.serving.live_situation import place_speaker
+from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint, parse_speaker_area
+from homerl.envs.assistant.serving.real_home import HomeAssistantHome
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
 from homerl.envs.homeenv.sim.home import Home
 from homerl.host.web_server import ServerAddress

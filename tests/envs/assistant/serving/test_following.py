@@ -1,32 +1,32 @@
-"""The twin of a served home follows what is set up in Home Assistant: over a real websocket, in the recorded home."""
+"""The twin of a served home follows what is set up in Home Assistant, also while people speak."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from serving import OtherHome, Says, Served, call_of
+from serving import OtherHome, Says, Served, call_of, serve_home
 from written_home import Row, written_home
 
 from homerl.envs.assistant.commands.serve_agent import _find_homes, _with_first_agent
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, ENTRIES, EXPOSED, SERVICES, STATES, Listing
-from homerl.envs.assistant.listing.setup_changes import EVENTS, hash_home_setup, is_same_setup, merge_earlier_listing
-from homerl.envs.assistant.serving import homeassistant_home as real
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
-from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.consent_guard import Guard
-from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
+from homerl.envs.assistant.listing.home_setup import EVENTS, hash_home_setup, is_same_setup, merge_earlier_listing
+from homerl.envs.assistant.serving import real_home as real
+from homerl.envs.assistant.serving.caretaker import Caretaker
+from homerl.envs.assistant.serving.consent import Guard
+from homerl.envs.assistant.serving.real_home import HomeAssistantHome, remove_devices
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import save_home
+from homerl.play.situation import Observation, Reply
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing
 
 LAMP, FAN, SWITCH, LOCK = "light.bed_light", "fan.ceiling_fan", "switch.ac", "lock.front_door"
@@ -41,14 +41,14 @@ def exposing(of: Listing, *entities: str) -> Listing:
         for name, entry in of.sources[ENTRIES].items()
         if entry
     }
-    return of.model_copy(update={"sources": of.sources | told | {ENTRIES: entries}})
+    return of.with_sources(told | {ENTRIES: entries})
 
 
 def changed(of: Listing, command: str, **fields: dict[str, Any]) -> Listing:
     """The listing with other fields in rows of a command, by their id."""
     keys = ("entity_id", "area_id")
     rows = [{**row, **next((fields[row[key]] for key in keys if row.get(key) in fields), {})} for row in of.sources[command]]
-    return of.model_copy(update={"sources": of.sources | {command: rows}})
+    return of.with_sources({command: rows})
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_restart_in_between_loses_nothing(server):
             starting = server.listing.sources[CONFIG] | {"state": "NOT_RUNNING"}
             bare = exposing(listing(), LAMP, FAN)
             states = [row for row in bare.sources[STATES] if row["entity_id"] not in (LAMP, FAN)]
-            server.listing = bare.model_copy(update={"sources": bare.sources | {CONFIG: starting, STATES: states}})
+            server.listing = bare.with_sources({CONFIG: starting, STATES: states})
             server.away = False
             await until(lambda: server.heard)
             early = await home.take_renewed_home()
@@ -144,7 +144,7 @@ def test_a_home_that_began_with_a_file_learns_from_the_history_too():
     """A garage door that was open and closed, and never on its way, is at once where it is sent."""
     home, door = listing(), "cover.garage_door"
     past = {"history/history_during_period": {door: [{"s": "open"}, {"s": "closed"}]}}
-    with Replay(home.model_copy(update={"sources": home.sources | past})) as server:
+    with Replay(home.with_sources(past)) as server:
 
         async def begun() -> Home | None:
             real_home = HomeAssistantHome(server.url, SecretStr(TOKEN))
@@ -161,7 +161,7 @@ def test_what_is_no_home_leaves_it_as_it_was(server, caplog):
     async def talk() -> Any:
         async with followed(server) as home:
             garbled = {EXPOSED: ["no", "list"]}
-            server.listing = server.listing.model_copy(update={"sources": server.listing.sources | garbled})
+            server.listing = server.listing.with_sources(garbled)
             server.fire("entity_registry_updated")
             await until(lambda: "stays as it was" in caplog.text)
             return await home.take_renewed_home()
@@ -197,7 +197,7 @@ def test_what_comes_and_goes_is_no_other_home():
     dark = {"state": "off", "attributes": lamp["attributes"] | {"brightness": None}}
     assert hash_home_setup(changed(home, STATES, **{LAMP: dark})) == hash_home_setup(home)
     gone = changed(home, STATES, **{LAMP: {"state": "unavailable", "attributes": {"friendly_name": "Bed Light"}}})
-    gone = gone.model_copy(update={"sources": gone.sources | {SERVICES: {**gone.sources[SERVICES], LAMP: []}}})
+    gone = gone.with_sources({SERVICES: {**gone.sources[SERVICES], LAMP: []}})
     assert hash_home_setup(gone) != hash_home_setup(home) and hash_home_setup(
         merge_earlier_listing(gone, home)
     ) == hash_home_setup(home)
@@ -215,9 +215,7 @@ def moving(tmp_path: Path, before: Home, after: Home, *messages: Any) -> Served:
         return home
 
     other.take_renewed_home = take_renewed_home  # type: ignore[method-assign]
-    agent, journal = Says(*messages), AgentJournal(tmp_path / "agent.jsonl")
-    house = CaretakerSettings("act", "smh", "en", settle=0.05)
-    return Served(Caretaker(before, lambda: agent, other, journal, house, "script"), other, journal)
+    return serve_home(before, Says(*messages), tmp_path, real=other)
 
 
 def at(tmp_path: Path, *rows: Row) -> Home:
@@ -268,8 +266,8 @@ def test_what_was_guarded_by_its_members_stays_so_while_it_is_out_of_reach(tmp_p
 def test_what_is_hidden_and_shown_again_comes_back(server, tmp_path, left):
     """No event tells of an entity that is not registered: the next sentence but one knows it."""
     home, shown = HomeAssistantHome(server.url, SecretStr(TOKEN), server.listing), server.listing
-    twin, house = import_home(server.listing).home, CaretakerSettings("act", "assist", "en", settle=0.05)
-    caretaker = Caretaker(twin, lambda: Says("Hm."), home, AgentJournal(tmp_path / "a.jsonl"), house, "script")
+    twin = import_home(server.listing).home
+    caretaker = serve_home(twin, lambda: Says("Hm."), tmp_path, toolset="assist", real=home).caretaker
 
     def heard() -> set[str]:
         asyncio.run(caretaker.answer_dialogue([{"role": "user", "content": "hello"}]))
@@ -297,8 +295,7 @@ def test_the_language_is_that_of_a_home_assistant_that_comes_later(server, tmp_p
     twin, home = _find_homes(file, url, "HA_TOKEN", "confirm")
     agent = Says(call_of(SWITCH, "turn_off"), "Off.")
     matching = _with_first_agent("hassil", lambda: agent, lambda: home.spoken or "en")
-    house, journal = CaretakerSettings("confirm", "smh", "en", settle=0.05), AgentJournal(tmp_path / "a.jsonl")
-    served = Served(Caretaker(twin, matching, home, journal, house, "script"), home, journal)
+    served = serve_home(twin, matching, tmp_path, "confirm", real=home)
     home._doubt.set()  # as whoever follows it finds
     assert "Home Assistant did not do it" in served.say("aus") and matching().language == "en"
     server.listing = speaking(server.listing, "de-CH")
@@ -311,4 +308,111 @@ def test_the_language_is_that_of_a_home_assistant_that_comes_later(server, tmp_p
 
 
 def speaking(of: Listing, language: str) -> Listing:
-    return of.model_copy(update={"sources": of.sources | {CONFIG: of.sources[CONFIG] | {"language": language}}})
+    return of.with_sources({CONFIG: of.sources[CONFIG] | {"language": language}})
+
+
+class Changing(OtherHome):
+    """A real home that is set up anew when a test says so, and tells it once."""
+
+    fresh: Home | None = None
+
+    async def take_renewed_home(self) -> Home | None:  # type: ignore[override]
+        fresh, self.fresh = self.fresh, None
+        self.home = fresh.fork() if fresh else self.home
+        return fresh
+
+    async def refresh_twin(self, twin: Home) -> Home:
+        gone = twin.plan.devices_by_did.keys() - self.home.plan.devices_by_did.keys()
+        return remove_devices(twin, gone)
+
+
+class Slow(Says):
+    """An agent that thinks until a test lets it go."""
+
+    def __init__(self, *messages: Any) -> None:
+        super().__init__(*messages)
+        self.thinks, self.go = asyncio.Event(), asyncio.Event()
+
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        self.thinks.set()
+        async with asyncio.timeout(10):
+            await self.go.wait()
+        return await super().propose(observation, n)
+
+
+def renewing(tmp_path: Path, *agents: Any) -> tuple[Caretaker, Changing, Home]:
+    """A caretaker, its real home, and the home as which that may be set up anew."""
+    light = Row("light.hall", "Hall Light")
+    before = written_home(tmp_path, light, Row("light.attic", "Attic Light"), Row("switch.relay", "Fan"))
+    after = written_home(tmp_path, light, Row("switch.relay", "Garage Door"), Row("lock.new", "Gate"))
+    queue, real = [*agents], Changing(before.fork())
+    return serve_home(before, lambda: queue.pop(0), tmp_path, real=real).caretaker, real, after
+
+
+def sentence(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+@pytest.mark.parametrize(
+    ("did", "says", "made"),
+    [
+        ("light.hall", "On.", 1),
+        ("light.attic", "I could not do this: Attic Light: turn on, because I found no device that fits", 0),
+        ("switch.relay", "This needs your consent", 0),
+    ],
+)
+def test_who_began_in_the_home_before_acts_in_the_new_one_and_does_not_bring_it_back(tmp_path, did, says, made):
+    slow = Slow(call_of(did, "turn_on"), "On.")
+    caretaker, real, after = renewing(tmp_path, slow, Says("Fine."), Says(call_of("switch.relay", "turn_on"), "Fanned."))
+
+    async def talk() -> list[str]:
+        first = asyncio.create_task(caretaker.answer_dialogue(sentence("on")))
+        await slow.thinks.wait()
+        real.fresh = after
+        await caretaker.answer_dialogue(sentence("how is it?"))
+        slow.go.set()
+        return [await first, await caretaker.answer_dialogue(sentence("relay on"))]
+
+    first, last = asyncio.run(talk())
+    assert first.startswith(says) and len(real.made) == made
+    assert set(caretaker.home.plan.devices_by_did) == set(after.plan.devices_by_did), "the new home stays"
+    assert "needs your consent: Garage Door" in last and len(real.made) == made
+
+
+@pytest.mark.parametrize("busy", ["refresh_twin", "carry_out_call"])
+def test_who_is_busy_in_the_home_before_does_not_bring_it_back(tmp_path, busy):
+    caretaker, real, after = renewing(tmp_path, Says(call_of("light.hall", "turn_on"), "On."), Says("Fine."))
+    begun, go, quickly = asyncio.Event(), asyncio.Event(), getattr(real, busy)
+
+    async def slowly(*given: Any) -> Any:
+        setattr(real, busy, quickly)
+        begun.set()
+        async with asyncio.timeout(10):
+            await go.wait()
+        return await quickly(*given)
+
+    setattr(real, busy, slowly)
+
+    async def talk() -> None:
+        first = asyncio.create_task(caretaker.answer_dialogue(sentence("on")))
+        await begun.wait()
+        real.fresh = after
+        await caretaker.answer_dialogue(sentence("how is it?"))
+        go.set()
+        await first
+
+    asyncio.run(talk())
+    assert real.made and set(caretaker.home.plan.devices_by_did) == set(after.plan.devices_by_did)
+
+
+def test_a_new_home_is_not_lost_with_who_hangs_up_when_it_comes(tmp_path):
+    caretaker, real, after = renewing(tmp_path)
+    real.fresh = after
+    answers = [False, True]
+
+    async def gone() -> bool:
+        await asyncio.sleep(0.01)
+        return answers.pop(0)
+
+    asyncio.run(caretaker.answer_dialogue(sentence("hello"), gone=gone))
+    assert not answers and real.fresh is None and set(caretaker.home.plan.devices_by_did) == set(after.plan.devices_by_did)

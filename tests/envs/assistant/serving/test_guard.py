@@ -1,24 +1,34 @@
-"""Which devices are guarded, and which words of a person name one."""
+"""Which devices are guarded, by their names, by what they drive and by what automations may do; and which words name one."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serving import call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.device_names import is_device_named
+from homerl.envs.assistant.home_import import ImportedHome, build_import_report, import_home
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, EXPOSED
 from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
-from homerl.envs.assistant.serving.consent_guard import Guard, is_guarded
-from homerl.envs.assistant.serving.live_situation import TwinCall
+from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.assistant.listing.room_and_device_names import is_device_named
+from homerl.envs.assistant.serving.call_effects import Effects, LaterEffects
+from homerl.envs.assistant.serving.consent import GUARD_WORDS, Guard, has_guard_word, is_guarded
+from homerl.envs.assistant.serving.live_situation import LiveBlueprint, LiveSituation, TwinCall
+from homerl.envs.core.documents import InputError, read_yaml
+from homerl.envs.core.messages import call_message, tool_call
+from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, save_home
 
 AREAS = {"garage": "Garage", "hall": "Hall", "kitchen": "Kitchen", "bedroom": "Bedroom"}
 
 
 def guarded(home: Home) -> set[str]:
-    return {device.did for device in home.plan.devices if is_guarded(home, device)}
+    return {device.did for device in home.plan.devices if is_guarded(home, device.did)}
 
 
 @pytest.mark.parametrize(
@@ -98,9 +108,9 @@ def test_what_is_known_to_be_harmless_is_not(row: Row, tmp_path: Path) -> None:
 
 def test_what_a_call_changes_elsewhere_needs_consent_too(tmp_path: Path) -> None:
     home = written_home(tmp_path, Row("light.hall", "Lamp"), Row("lock.front_door", "Front Door", state="locked"))
-    lamp = [TwinCall("light.hall", "turn_on", {})]
-    assert not Guard().needs_consent(home, lamp, "light please")
-    assert Guard().needs_consent(home, lamp, "light please", ["lock.front_door"]) == {"lock.front_door": "guarded"}
+    lamp, later = ("light.hall",), LaterEffects(actions=(TwinCall("lock.front_door", "unlock", {}),))
+    assert not Guard().needs_consent(home, Effects(lamp), "light please")
+    assert Guard().needs_consent(home, Effects(lamp, later=later), "light please") == {"lock.front_door": "guarded"}
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +197,338 @@ def test_a_group_that_was_not_there_at_the_import_is_guarded_for_good(serve, tmp
     served.real.home = refresh_home(home, shown)
     assert "consent" in served.say("all of it please") and not served.real.made
     assert served.say("the lamp please") == "There."
+
+
+TELLING = {
+    "fi": "Etuovi|Autotalli|Uuni|Liesi",
+    "hu": "Garázskapu|Tűzhely|Bejárati ajtó|Riasztó",
+    "cs": "Varná deska|varna deska|Trouba|Garážová vrata|Zámek|Branka|Přímotop|Uzávěr plynu",
+    "uk": "Двері|Духовка|dukhovka|Кран газу",
+    "en": "Front Door|Water main|Space heater|Gas shutoff|Induction hob|frontdoor|FrontDoor|front_door_1|door2|"
+    "Doorlock|SmartLock|GateLock|sidegate|gateopener|unlocker|"
+    "Stovetop|Cooktop|Gas fireplace|Gas range|hob|MyOven|Kettle|Smoke siren|Safe|"
+    "Radiator|Deep fryer|BBQ|Furnace",
+    "de": "Hauptwasserhahn|Heizlüfter Bad|Heizluefter|Einbruchmeldeanlage|Haustür|Haustuer|Haustur|HAUSTÜR|"
+    "Haustu\u0308r|Haustürschloss|Haustuerschloss|Eingangstür|Wohnungstürrelais|"
+    "WCTür|Saunatür|Saunatuer|tur|Tür1|Türöffner|Tueroeffner|Turoffner|Schloß|Türschloß|Garagentor|Gartentor 2|Hoftor|"
+    "Hoftore|Tormotor|Einfahrtstor|Kochfeld|Werktor|Parktor|Elektrotor|Herdplatte|Elektroherd|Kaminofen|Wasserkocher|"
+    "Wohnungstueren|Heizung Bad|Schranke|Haupthahn|Durchlauferhitzer|Ceranfeld",
+    "fr": "Four|Poêle à granulés|Arrivée d'eau|Vanne gaz|Porte d'entrée|Porte d’entree|PORTAIL|Gâche|gache électrique|"
+    "Serrure|Cuisinière|cuisiniere",
+    "es": "Vitro|Llave de paso|Calefactor baño|Puerta principal|Portón|porton|Cerradura|Vitroceramica",
+    "it": "Valvola gas|Stufetta bagno|Serratura|Portone|Piano cottura|Cancello",
+    "nl": "Kachel schuur|Inductieplaat|Gashaard|Voordeur|Deurslot|Tuinpoort|Achterdeuren",
+    "pl": "Zawór gazu|Elektrozaczep|Grzejnik elektryczny|Drzwi wejściowe|Brama|Garaż|garaz|Zamek",
+    "pt": "Trinco elétrico|Válvula do gás|Aquecedor|Portão|portao da garagem|Fechadura|Fogão|fogao",
+    "ru": "Духовка|Dukhovka|Duhovka|Варочная панель|Обогреватель|Газовый клапан|Дверь|Входная дверь|Ворота|Калитка|"
+    "Замок|Гараж",
+    "sv": "Braskamin|Vattenavstängning|Ytterdörr|ytterdorr|Lås|laas|Dörrlås|dorrlas|Garageport",
+    "da": "Dør|Hoveddør|hoveddor",
+    "tr": "Kapı|KAPI|kapi|Kapı kilidi|Fırın|FIRIN",
+    "zh": "总水阀|取暖器|门锁|车库门|車庫門|道闸",
+    "ro": "Cuptor|Bariera|Incalzire",
+    "ja": "玄関の鍵|スマートロック|玄関ドア|ガレージ|ガス栓|給湯器|オーブン|防犯アラーム|電動ゲート|石油ストーブ",
+    "ko": "현관 도어락|현관문|가스밸브|보일러|오븐|차고 문|보안 경보|전기히터|대문",
+    "el": "Κλειδαριά εισόδου|Εξώπορτα|Γκαράζ|Συναγερμός|Θερμοσίφωνας|Φούρνος|Κεντρική πόρτα|Ηλεκτρική σόμπα|Κλείδωμα",
+    "bg": "Входна врата|Ключалка|Гараж|Аларма|Бойлер|Фурна|Газов клапан|Печка",
+    "he": "דלת כניסה|מנעול חכם|שער חניה|אזעקה|דוד חשמל|תנור|ברז ראשי|מוסך",
+    "ar": "قفل الباب|باب المرآب|البوابة|الإنذار|سخان الماء|الفرن|صمام الغاز|المدفأة",
+    "th": "ประตูหน้า|ประตูโรงรถ|กลอนประตู|สัญญาณกันขโมย|เตาอบ|เครื่องทำน้ำอุ่น|วาล์วแก๊ส|ล็อคบ้าน",
+    "vi": "Khóa cửa chính|Cửa cuốn|Cổng|Báo động|Bình nóng lạnh|Lò nướng|Van gas|Gara|Bếp từ",
+    "id": "Kunci pintu|Pintu depan|Gerbang|Garasi|Alarm rumah|Pemanas air|Kompor|Katup gas|Oven",
+    "hi": "मुख्य दरवाज़ा|ताला|गेट|गैराज|अलार्म|गीज़र|ओवन|गैस वाल्व|हीटर|सामने का दरवाजा",
+    "lt": "Durų spyna|Lauko durys|Garažo vartai|Signalizacija|Orkaitė|Boileris|Dujų vožtuvas|Šildytuvas",
+    "et": "Ukselukk|Välisuks|Garaažiuks|Häire|Ahi ja pliit|Boiler|Gaasiventiil|Värav|Soojapuhur|Elektrikeris|"
+    "Front strike|Door strike|Up and over|Wood burner|Panic button|"
+    "Summer|Tauchsieder|Dachfenster|"
+    "Wrota|"
+    "Porteiro|"
+    "Visiophone|Digicode|"
+    "Электрозамок",
+    "sk": "Zámok|Garážová brána|Rúra|Ohrievač vody|Vchodové dvere",
+    "hr": "Brava|Garažna vrata|Pećnica|Bojler",
+    "sl": "Ključavnica|Garažna vrata|Pečica|Grelnik",
+    "sr": "Брава|Улазна врата|Гаража|Рерна|Бојлер|Brava",
+    "lv": "Durvju slēdzene|Garāžas vārti|Cepeškrāsns|Boileris",
+    "ca": "Pany|Porta del garatge|Forn|Escalfador",
+    "fa": "قفل در|درب پارکینگ|دزدگیر|آبگرمکن|اجاق گاز",
+}
+ELSE = {
+    "en": "Clocks|Alarm clock|Sunblock|Blocker|Locker room|Porter|Portable|Portal|Port 3|Passport|Gateway|"
+    "ZigbeeGateway|Navigate|Outdoor plug|Indoor|Corridor|Doorbell|Douglas|Villas|Hall|Orange|"
+    "Range extender|Hobby|Beethoven|Monitor|"
+    "Doctor|Generator|Four lamps|Relay Four|Gazebo|Restore|Turntable|Turbo|Timeslot|Shepherd",
+    "de": "Türkis|Tuerkis|Turkis|Schlossallee|Schloßallee|Gastraum|Gästezimmer|Deckenventilator|Temperatur|Tastatur|"
+    "Armatur|Kultur|Natur|Natürlich|"
+    "Motor|Elektromotor|Rotor|Projektor|Aktor|Viktor|Ventilator|Turm|Torte|Torsten|Wörishofen|Türklingel",
+    "fr": "Stores salon|Profondeur|Lampe four",
+    "es": "Las luces",
+    "it": "Ventilatore|Umidificatore|Lettore|Interruttore",
+    "ru": "воротник|плитка|Поворот",
+    "zh": "门厅插座",
+    "ja": "ブロック照明|居間の照明|寝室のカーテン|テレビ|扇風機|目覚まし時計",
+    "ko": "거실 조명|침실 커튼|창문 블라인드|선풍기|텔레비전|초인종|전자레인지",
+    "el": "Φως σαλονιού|Κουρτίνα|Τηλεόραση|Ανεμιστήρας|Κουζίνα φως|Παράθυρο",
+    "bg": "Лампа хол|Щора|Телевизор|Вентилатор|Прозорец|Кухня",
+    "he": "אור סלון|וילון|טלוויזיה|מאוורר|חלון|מטבח",
+    "ar": "ضوء الصالة|ستارة|تلفاز|مروحة|نافذة|المطبخ",
+    "th": "ไฟห้องนั่งเล่น|ม่าน|โทรทัศน์|พัดลม|หน้าต่าง|ห้องครัว",
+    "vi": "Đèn phòng khách|Rèm cửa|Tivi|Quạt|Cửa sổ|Bếp|Nhà tắm",
+    "id": "Lampu ruang tamu|Tirai|Televisi|Kipas angin|Jendela|Dapur",
+    "hi": "बैठक की बत्ती|पर्दा|टीवी|पंखा|खिड़की|रसोई",
+    "lt": "Svetainės šviesa|Užuolaida|Televizorius|Ventiliatorius|Langas|Virtuvė",
+    "et": "Elutoa valgus|Kardin|Televiisor|Ventilaator|Aken|Köök|"
+    "Sommerlicht|Wohnzimmerlampe|Fensterrollo|Summen|"
+    "Strikethrough|Valentine light|Rampart",
+    "nl": "Lamp van Jan|Gordijn|Raam",
+    "fi": "Lukulamppu|Ikkuna|Verho",
+}
+
+
+def listed(names: dict[str, str]) -> list[str]:
+    return [name for texts in names.values() for name in texts.split("|")]
+
+
+@pytest.mark.parametrize("name", listed(TELLING))
+def test_a_name_of_a_door_or_of_what_burns_is_one_however_it_is_written(name: str) -> None:
+    assert has_guard_word([name], "acts", "places", "flows")
+
+
+def test_a_listed_word_that_stands_alone_tells_whatever_it_contains() -> None:
+    words = ((group, word) for group, told in read_yaml(GUARD_WORDS).data.items() for many in told.values() for word in many)
+    alone = [(group, word.strip("=")) for group, word in words if group != "harmless" and word.strip("-") == word]
+    assert not [word for group, word in alone if not has_guard_word([word], group)]
+
+
+@pytest.mark.parametrize("name", listed(ELSE))
+def test_letters_within_a_word_of_another_meaning_tell_nothing(name: str) -> None:
+    assert not has_guard_word([name], "acts", "places", "flows")
+
+
+UNLOCK = {"action": "lock.unlock", "target": {"entity_id": "lock.front_door"}}
+PORCH = {"action": "light.turn_on", "target": {"entity_id": "light.porch"}}
+ROWS = (
+    Row("light.hall", "Hall Lamp"),
+    Row("light.porch", "Porch Lamp"),
+    Row("light.all", "All Lamps", members=["light.hall", "light.porch"]),
+    Row("switch.x", "Plug"),
+    Row("lock.front_door", "Front Door", state="locked"),
+    Row("automation.x", "X", state="on"),
+    Row("automation.y", "Y", state="on"),
+)
+SOMETIME = {"for": "{{ range(9) | random }}"}  # which nobody can follow
+SEEN = ("light.hall", "light.porch", "light.all", "switch.x")
+
+
+def on(*entities: str, **more: Any) -> dict[str, Any]:
+    return {"trigger": "state", "entity_id": [*entities] if len(entities) > 1 else entities[0], "to": "on"} | more
+
+
+@pytest.fixture
+def brought(tmp_path):
+    """A home with automations, each a trigger and an action. Without `exposed` all is imported."""
+
+    def made(*automations: tuple[dict[str, Any], dict[str, Any]], exposed: tuple[str, ...] = ()) -> ImportedHome:
+        written_home(tmp_path, *ROWS)
+        listing = load_listing(tmp_path)
+        texts = {
+            f"automation.{letter}": {"alias": f"Secret {letter}", "triggers": [trigger], "actions": [action]}
+            for letter, (trigger, action) in zip("xy", automations, strict=False)
+        }
+        known = {"exposed_entities": {name: {"conversation": True} for name in exposed}}
+        listing = listing.with_sources({AUTOMATIONS: texts, EXPOSED: known})
+        return import_home(listing, everything=not exposed)
+
+    return made
+
+
+def asks(serve, home: Home, did: str, service: str = "turn_on") -> str:
+    """The question before a call in the mode `act`; empty if there is none."""
+    served = serve("act", call_of(did, service), "Here you are.", of=home)
+    reply = served.say("please")
+    assert bool(served.real.made) == (reply == "Here you are.")
+    return "" if served.real.made else reply
+
+
+@pytest.mark.parametrize(("read", "called"), [("light.hall", "light.all"), ("light.all", "light.hall")])
+def test_a_group_drives_its_members_and_follows_them(serve, brought, read, called):
+    home = brought((on(read), UNLOCK)).home
+    assert "consent" in (reply := asks(serve, home, called)) and "perhaps, by an automation: Front Door" in reply
+    served = serve("act", call_of(called, "turn_on"), "Here.", of=home)
+    served.say("please")
+    assert served.journal.read_entries()[-1].guarded == {called: "automation"}
+
+
+def test_other_members_of_a_called_lamps_group_are_not_asked_about(serve, brought):
+    assert not asks(serve, brought((on("light.hall"), UNLOCK)).home, "light.porch")
+
+
+@pytest.mark.parametrize("action", [PORCH, {"action": "switch.turn_on", "target": {"entity_id": "switch.x"}}])
+def test_groups_need_no_consent_where_automations_are_harmless(serve, brought, action):
+    home = brought((on("light.hall"), action)).home
+    assert not asks(serve, home, "light.all") and not asks(serve, home, "light.porch")
+
+
+def test_one_automation_may_set_off_another(serve, brought):
+    switch = {"action": "switch.turn_on", "target": {"entity_id": "switch.x"}}
+    home = brought((on("light.hall"), switch), (on("switch.x"), UNLOCK)).home
+    assert "perhaps, by an automation: Front Door" in asks(serve, home, "light.all")
+
+
+def test_an_automation_that_is_not_exposed_is_followed(serve, brought):
+    home = brought((on("light.hall", **{"for": 60}), UNLOCK), exposed=(*SEEN, "lock.front_door")).home
+    assert not home.rules and "automation.x" not in home.plan.devices_by_did
+    assert "later: Front Door: state from locked to unlocked" in asks(serve, home, "light.hall")
+    assert not asks(serve, home, "light.porch")
+
+
+@pytest.mark.parametrize(
+    ("action", "end"),
+    [
+        ({"action": "mqtt.publish", "data": {"topic": "lock"}}, "mqtt"),
+        ({"action": "shell_command.open"}, "shell command"),
+        ({"action": "automation.turn_on", "target": {"entity_id": "automation.z"}}, "automation"),
+        ({"choose": [{"conditions": [], "sequence": [{"action": "rest_command.open"}]}]}, "rest command"),
+        ({"action": "notify.phone", "data": {"message": "Hi"}}, ""),
+    ],
+)
+def test_what_is_taken_and_reaches_beyond_the_home_is_asked_about(serve, brought, action, end):
+    imported = brought((on("light.hall"), action))
+    assert not any(note.entity == "automation.x" and note.part == "automation" for note in imported.notes)
+    reply = asks(serve, imported.home, "light.hall")
+    assert f"perhaps, by an automation: {end}" in reply if end else not reply
+    assert not asks(serve, imported.home, "light.porch")
+
+
+def test_what_a_run_waits_for_is_asked_about(serve, brought):
+    """Whether one waits in the real home, the twin does not know."""
+    steps = {"sequence": [{"wait_for_trigger": [on("light.hall")]}, UNLOCK]}
+    assert "perhaps, by an automation: Front Door" in asks(serve, brought((on("switch.x"), steps)).home, "light.hall")
+
+
+def test_it_is_followed_while_it_is_on(serve, brought):
+    home = brought((on("light.hall"), UNLOCK), exposed=(*SEEN, "lock.front_door")).home
+    served = serve("act", call_of("light.hall", "turn_on"), "Here.", of=home)
+    caretaker = served.caretaker
+    caretaker.home = refresh_home(caretaker.home, [{"entity_id": "automation.x", "state": "off", "attributes": {}}])
+    assert served.say("please") == "Here." and served.real.made
+
+
+def test_no_agent_is_told_of_it(serve, brought):
+    home = brought((on("light.hall"), UNLOCK), exposed=(*SEEN, "lock.front_door")).home
+    served = serve("act", call_message(tool_call("list_automations", {})), "None.", of=home)
+    served.say("which automations are there?")
+    heard = str(served.caretaker.agents().heard[-1].messages)
+    shown = str(LiveSituation.begin_visit(served.caretaker.home, LiveBlueprint("direct", "en")).opening())
+    assert not any(word in heard + shown for word in ("automation.x", "Secret"))
+
+
+@pytest.mark.parametrize(
+    ("trigger", "action"),
+    [
+        (on("light.hall"), UNLOCK),
+        (on("light.hall", "switch.x"), UNLOCK),
+        (on("light.hall", to=None), UNLOCK),
+        (on("light.hall", **{"from": ["off", "unknown"]}), UNLOCK),
+        ({"trigger": "light.turned_on", "target": {"entity_id": "light.hall"}}, UNLOCK),
+        (on("light.all"), UNLOCK),
+        (on("light.hall"), {"action": "lock.unlock", "target": {"area_id": "hall"}}),
+        (on("light.hall"), {"device_id": "17", "domain": "lock", "type": "unlock", "entity_id": "0af3"}),
+        (on("light.hall"), {"choose": [{"conditions": ["{{ 1 }}"], "sequence": [{"if": ["{{ 1 }}"], "then": [UNLOCK]}]}]}),
+        (on("light.hall"), {"parallel": [PORCH, {"repeat": {"count": 2, "sequence": UNLOCK}}]}),
+    ],
+    ids=["lock", "several", "any state", "from", "new kind", "group", "area", "device", "choose", "parallel"],
+)
+def test_what_cannot_be_followed_is_asked_about_and_reported(serve, brought, trigger, action):
+    imported = brought((trigger, action), exposed=SEEN)
+    assert any(note.entity == "automation.x" for note in imported.notes)
+    reply = asks(serve, imported.home, "light.hall")
+    assert "consent" in reply and "perhaps, by an automation: lock" in reply and "front" not in reply.casefold()
+    assert not asks(serve, imported.home, "light.porch") or trigger == on("light.all")
+
+
+@pytest.mark.parametrize(
+    ("trigger", "action"),
+    [
+        (on("light.hall, light.porch"), UNLOCK),
+        (on("Light.Hall"), UNLOCK),
+        ({"triggers": [on("light.hall")]}, UNLOCK),
+        (on("light.hall"), {"scene": "scene.open_up"}),
+        (on("light.hall"), {"action": "switch.turn_on", "target": {"entity_id": "switch.front_door, switch.gate"}}),
+        (on("light.hall"), {"action": "switch.turn_on", "entity_id": "switch.Front_Door"}),
+        ({"trigger": "time", "at": ["07:00", "light.hall"]}, UNLOCK),
+        ({"trigger": "time", "at": {"entity_id": "Light.Hall", "offset": "-00:05:00"}}, UNLOCK),
+        ({"trigger": "numeric_state", "entity_id": "sensor.sun", "above": "light.hall"}, UNLOCK),
+        ({"trigger": "calendar", "event": "start", "entity_id": "light.hall"}, UNLOCK),
+        ({"trigger": "device", "domain": "light", "type": "turned_on", "entity_id": "light.hall"}, UNLOCK),
+        (on("light.hall"), {"action": "shell_command.welcome"}),
+        (on("light.hall"), {"action": "esphome.node_open_gate"}),
+        (on("light.hall"), {"action": "{{ what }}", "target": {"entity_id": "lock.front_door"}}),
+    ],
+    ids=[
+        "with commas",
+        "in capitals",
+        "a list of triggers",
+        "a scene",
+        "several targets",
+        "a target in capitals",
+        "at the time of a helper",
+        "before it",
+        "a bound",
+        "an event of a calendar",
+        "a device trigger",
+        "a command",
+        "a service that says it",
+        "a service that is a template",
+    ],
+)
+def test_other_ways_to_write_it_are_read_too(serve, brought, trigger, action):
+    """A lamp stands for whatever entity a trigger may name."""
+    home = brought((trigger, action), exposed=SEEN).home
+    assert "perhaps, by an automation" in asks(serve, home, "light.hall")
+    assert not asks(serve, home, "switch.x")
+
+
+def test_an_automation_that_cannot_be_followed_and_is_harmless_needs_no_consent(serve, brought):
+    home = brought((on("light.hall", **SOMETIME), PORCH), exposed=SEEN).home
+    assert not home.plan.origin.hidden and not asks(serve, home, "light.hall")
+
+
+def test_the_home_file_keeps_it(serve, brought):
+    hidden = brought((on("light.hall"), UNLOCK), (on("switch.x", **SOMETIME), UNLOCK), exposed=(*SEEN, "lock.front_door"))
+    home = hidden.home
+    again = home_from_json(json.loads(json.dumps(home_to_json(home))))
+    assert again.state_key() == home.state_key() and again.plan.origin == home.plan.origin
+    assert asks(serve, again, "light.hall") and asks(serve, again, "switch.x")
+    assert build_import_report(hidden)["automations_for_the_guard_alone"] == 1
+    saved = import_home(hidden.listing, everything=True)
+    assert home_to_json(saved.home) == home_to_json(home) and saved.listing == hidden.listing
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [("hidden", "conditions", ['device("light.gone").state == "on"']), ("unfollowed", "reads", ["light.gone"])],
+)
+def test_a_home_file_that_is_wrong_about_it_is_refused(brought, part, field, value):
+    home = brought((on("light.hall"), UNLOCK), (on("switch.x", **SOMETIME), UNLOCK), exposed=(*SEEN, "lock.front_door")).home
+    data = json.loads(json.dumps(home_to_json(home)))
+    data["origin"][part][0][field] = value
+    with pytest.raises(InputError, match=r"light\.gone"):
+        home_from_json(data)
+
+
+def test_what_was_consented_to_names_its_guarded_device_in_the_log(serve, brought):
+    served = serve("act", call_of("lock.front_door", "unlock"), "Here.", of=brought().home)
+    served.say("please")
+    assert served.say("yes") == "Done."
+    lines = [json.loads(line) for line in served.journal.path.read_text().splitlines()]
+    assert [line["outcome"] for line in lines] == ["asked", "acting", "done"]
+    assert all(line["guarded"] == {"lock.front_door": "guarded"} for line in lines)
+
+
+@pytest.mark.parametrize("keep", ["nothing", "weather", "state"])
+def test_tasks_have_nothing_of_it(brought, tmp_path, keep):
+    hidden = (on("light.hall"), UNLOCK), (on("switch.x", **SOMETIME), UNLOCK)
+    save_home(brought(*hidden, exposed=(*SEEN, "lock.front_door")).home, tmp_path / "home.json")
+    drawn = make_home(1, HomeRecipe(files=(str(tmp_path / "home.json"),), keep=keep))
+    assert drawn.plan.origin is not None and "automation" not in json.dumps(home_to_json(drawn))

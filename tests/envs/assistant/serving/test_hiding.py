@@ -14,8 +14,9 @@ from homerl.envs.assistant.listing.home_listing import AUTOMATIONS
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
 from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
 from homerl.envs.assistant.listing.listing_files import load_listing
-from homerl.envs.assistant.serving.agent_journal import AgentJournal, render_journal_page
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.exchange_journal import AgentJournal
+from homerl.envs.assistant.serving.journal_page import render_journal_page
 from homerl.envs.assistant.serving.secret_masking import (
     find_password_fields,
     mask_secrets,
@@ -46,8 +47,7 @@ def texts(tmp_path: Path) -> Home:
     listing = load_listing(tmp_path)
     write = {"action": "input_text.set_value", "target": {"entity_id": "input_text.wifi"}, "data": {"value": "tulip9"}}
     text = {"alias": "x", "triggers": [WRITE_ON], "actions": [write]}
-    sources = listing.sources | {AUTOMATIONS: {"automation.x": text}}
-    return import_home(listing.model_copy(update={"sources": sources}), everything=True).home
+    return import_home(listing.with_sources({AUTOMATIONS: {"automation.x": text}}), everything=True).home
 
 
 class Forgetful(OtherHome):
@@ -65,9 +65,8 @@ def forgetful(served: Served) -> Served:
 
 def all_told(served: Served) -> str:
     """Everything that can be read afterwards."""
-    log = served.journal.read_contents()
     said = (one["content"] for one in served.dialogue)
-    return "\n".join([served.journal.path.read_text(), render_journal_page(log.entries), *said])
+    return "\n".join([served.journal.path.read_text(), render_journal_page(served.journal.read_entries()), *said])
 
 
 @pytest.mark.parametrize("did", FIELDS)

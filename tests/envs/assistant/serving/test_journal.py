@@ -9,16 +9,9 @@ from pathlib import Path
 import pytest
 
 from homerl.envs.assistant.commands.view_agent import view_agent
-from homerl.envs.assistant.serving.agent_journal import (
-    AgentJournal,
-    CallRecord,
-    ChangeRecord,
-    JournalEntry,
-    device_lines,
-    journal_days,
-    read_journal,
-    render_journal_page,
-)
+from homerl.envs.assistant.serving.call_effects import ChangeRecord
+from homerl.envs.assistant.serving.exchange_journal import AgentJournal, CallRecord, JournalEntry, read_journal
+from homerl.envs.assistant.serving.journal_page import device_lines, journal_days, render_journal_page
 from homerl.envs.core.documents import InputError
 
 
@@ -53,7 +46,7 @@ def test_a_sign_that_ends_a_line_elsewhere_hides_nothing(tmp_path, sign):
     written = [entry(0, said=f"light{sign}please"), entry(1, reply=f"It{sign}is on."), entry(2)]
     for one in written:
         journal.append_entry(one)
-    assert journal.read_entries() == written and not journal.read_contents().damaged
+    assert journal.read_entries() == written and not read_journal(journal.path).damaged
 
 
 @pytest.mark.parametrize("damage", ['{"time": "2026-', '{"a": 1}', "开"], ids=["cut", "of another shape", "no JSON"])
@@ -77,10 +70,10 @@ def test_a_line_that_was_cut_inside_of_a_character_costs_no_other(tmp_path):
     journal.append_entry(entry(0))
     with journal.path.open("ab") as file:
         file.write('{"said": "开'.encode()[:-1])
-    assert journal.read_entries() == [entry(0)] and not journal.read_contents().damaged, "it may just be being written"
+    assert journal.read_entries() == [entry(0)] and not read_journal(journal.path).damaged, "it may just be being written"
     journal.append_entry(entry(1, said="开灯"))
     assert journal.read_entries() == [entry(0), entry(1, said="开灯")]
-    assert "Line 2 of the log is damaged" in render_journal_page(journal.read_entries(), journal.read_contents().damaged)
+    assert "Line 2 of the log is damaged" in render_journal_page(journal.read_entries(), read_journal(journal.path).damaged)
 
 
 def test_half_a_character_does_not_keep_an_exchange_out_of_the_log(tmp_path):

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from serving import OtherHome, Says, Served
+from serving import Says, serve_home
 
 from homerl.envs.assistant.home_import import import_home
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
-from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.import_origin import Origin
+from homerl.envs.homeenv.sim.home_plan import Origin
 from tests.envs.assistant.listing.replay import listing
 from tests.envs.assistant.listing.test_own_tools import only
 
@@ -42,11 +40,10 @@ def test_the_prompt_stays_while_the_home_changes(entities: int, tmp_path):
     on, off = (call_message(tool_call(f"intent__HassTurn{way}", name)) for way in ("On", "Off"))
     reads = call_message(tool_call("homeassistant__GetLiveContext", {"domain": "light", "area": lamp.room.name}))
     agent = Says(on, "On.", off, "Off.", reads, "It is off.")
-    journal, real = AgentJournal(tmp_path / "a.jsonl"), OtherHome(home.fork())
-    house = CaretakerSettings("act", "assist", "en", settle=0.0)
-    served = Served(Caretaker(home, lambda: agent, real, journal, house, "script"), real, journal)
+    served = serve_home(home, agent, tmp_path, toolset="assist", settle=0.0)
+    journal = served.journal
     assert [served.say(text) for text in ("on", "off", "is it on?")] == ["On.", "Off.", "It is off."]
-    assert len(real.made) == 2
+    assert len(served.real.made) == 2
     assert [entry.kept for entry in journal.read_entries()] == [None, 1.0, 1.0]
     result: Any = agent.heard[-1].messages[-1]["content"]
     assert lamp.name in result and len(result) < 20_000, "the filter leaves a part of the home"

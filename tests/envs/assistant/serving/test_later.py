@@ -51,7 +51,7 @@ def automated(tmp_path):
         triggers = trigger if isinstance(trigger, list) else [trigger]
         text = {"alias": "x", "triggers": triggers, "actions": list(actions or (UNLOCK,))}
         texts = {AUTOMATIONS: {"automation.x": text}, SCRIPTS: SEQUENCES}
-        home = import_home(listing.model_copy(update={"sources": listing.sources | texts}), everything=True).home
+        home = import_home(listing.with_sources(texts), everything=True).home
         assert home.rules or "wait_for_trigger" in str(actions)
         return home
 

@@ -9,13 +9,11 @@ from typing import Any, get_args
 
 import pytest
 from scripted_server import MODEL, ScriptedServer
-from serving import OtherHome, Served
+from serving import Served, serve_home
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.agent_journal import AgentJournal, render_journal_page
-from homerl.envs.assistant.serving.agent_request import Mode
-from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.consent_guard import Guard
+from homerl.envs.assistant.serving.exchange_journal import Mode
+from homerl.envs.assistant.serving.journal_page import render_journal_page
 from homerl.envs.assistant.serving.reply_text import ReplyPhrases, join_sentences
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import RULES
@@ -54,10 +52,8 @@ def talk(flat: Home, tmp_path: Path, monkeypatch) -> Iterator[Talk]:
         waiting = [{"content": one} if isinstance(one, str) else one for one in messages]
         server = ScriptedServer(answer=lambda request: waiting.pop(0) if len(waiting) > 1 else waiting[0])
         servers.append(server.__enter__() or server)
-        journal, real = AgentJournal(tmp_path / "agent.jsonl"), OtherHome(flat.fork())
-        house = CaretakerSettings(mode, toolset, language, guard=Guard(frozenset()), settle=0.05, steps=steps)  # type: ignore[arg-type]
         agents = lambda: LLMAgent(Endpoint([server.url], MODEL))  # noqa: E731
-        return Served(Caretaker(flat, agents, real, journal, house, "llm"), real, journal)
+        return serve_home(flat, agents, tmp_path, mode, toolset, language, steps=steps)
 
     yield made
     for server in servers:

@@ -23,7 +23,7 @@ import pytest
 from scripted_server import ScriptedServer
 
 from homerl.envs.assistant.listing.homeassistant_client import connect_client, read_token
-from homerl.envs.assistant.serving.agent_journal import JournalEntry, read_journal
+from homerl.envs.assistant.serving.exchange_journal import JournalEntry, read_journal
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.train.model_sources import SMOLLM2
 from tests.envs.assistant.listing.twelve import TWELVE

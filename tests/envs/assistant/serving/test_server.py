@@ -18,6 +18,7 @@ import pytest
 from running import running as running_at
 from serving import Says, call_of, device_of
 
+from homerl.envs.assistant.serving import caretaker
 from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint, parse_dialogue
 from homerl.envs.core.documents import InputError
 from homerl.host.web_server import ServerAddress
@@ -67,6 +68,21 @@ def test_a_chat_acts_whole_and_streamed(running):
     chunks = list(client(port).chat.completions.create(model=model.id, messages=asked, stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Anything else?"
     assert chunks[0].choices[0].delta.role == "assistant" and chunks[-1].choices[0].finish_reason == "stop"
+
+
+def test_a_fault_while_codes_are_looked_for_is_told_in_a_sentence(running, monkeypatch):
+    """Nobody knows then whether the sentence gives a code, so the log has nothing of it."""
+    served, _, port = running
+
+    def broken(dialogue, language):
+        raise RuntimeError("no such phrase")
+
+    monkeypatch.setattr(caretaker, "find_spoken_codes", broken)
+    asked = [{"role": "user", "content": "4711"}]
+    whole = client(port).chat.completions.create(model="any", messages=asked)
+    assert "wrong in my own program: no such phrase" in whole.choices[0].message.content and not served.real.made
+    (entry,) = served.journal.read_entries()
+    assert (entry.outcome, entry.said, entry.error) == ("failed", "***", "no such phrase")
 
 
 TOOL = {"type": "function", "function": {"name": "HassTurnOn", "parameters": {"type": "object", "properties": {}}}}

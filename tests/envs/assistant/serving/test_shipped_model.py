@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from agent_served import Agent
 
-from homerl.envs.assistant.serving.agent_journal import read_journal
+from homerl.envs.assistant.serving.exchange_journal import read_journal
 from homerl.train.model_sources import SMOLLM2
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing, only
 

@@ -20,8 +20,8 @@ from homerl.app.runs.stages import suite_episodes
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.suites import make_suite_of_homes, write_suite
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.bench import own_homes as own_home
-from homerl.envs.homeenv.bench.own_homes import OWN_HOME
+from homerl.envs.homeenv.bench import suite as home_suites
+from homerl.envs.homeenv.bench.suite import OWN_HOME
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home_file import home_to_json, load_home, save_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
@@ -112,7 +112,7 @@ def built(tmp_path_factory) -> Path:
     home = path.with_name("home.json")
     save_home(make_home(3, HomeRecipe(devices=(10, 10))), home)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own_home, "EACH", 1)
+        patch.setattr(home_suites, "EACH", 1)
         suite = make_suite_of_homes("own-home", [str(home)])
         _, instances = suite.build(7, "en", Counter(), lambda done, total: None)
         made = list(instances)
@@ -173,8 +173,8 @@ def test_what_a_suite_cannot_be_built_of_is_said(file):
 
 @pytest.mark.parametrize(("prompt", "lists"), [("full", True), ("brief", False)])
 def test_agents_get_the_prompt_that_a_suite_was_built_with(file, prompt, lists, monkeypatch, tmp_path):
-    monkeypatch.setattr(own_home.OwnHome, "query_types", lambda suite: [("atomic", "clear")])
-    monkeypatch.setattr(own_home, "EACH", 1)
+    monkeypatch.setattr(home_suites.OwnHome, "query_types", lambda suite: [("atomic", "clear")])
+    monkeypatch.setattr(home_suites, "EACH", 1)
     _, instances = make_suite_of_homes("own-home", [file], prompt=prompt).build(0, "en", Counter(), lambda done, total: None)
     write_suite(instances, tmp_path / "own-home.jsonl")
     briefings = {}

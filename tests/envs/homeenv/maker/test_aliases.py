@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import InputError, read_yaml, validate_document
-from homerl.envs.homeenv.maker.lexicon import NAMES, Lexicon
+from homerl.envs.homeenv.maker.home_names import NAMES, Lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.assist.api_and_prompt import OWN_TOOLS, static_context
 from homerl.envs.homeenv.sim.assist.entities_of_home import areas_of_plan, entities_of_plan
-from homerl.envs.homeenv.sim.assist.entity_matching import EntityConstraints, match_entities
+from homerl.envs.homeenv.sim.assist.intents import EntityConstraints, match_entities
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 
 RECIPES = st.builds(

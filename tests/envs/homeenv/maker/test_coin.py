@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from homerl.envs.homeenv.maker.coined_names_and_aliases import coin_word
-from homerl.envs.homeenv.maker.lexicon import NAME, load_lexicon
+from homerl.envs.homeenv.maker.home_names import NAME, coin_word, load_lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 
 COINED = HomeRecipe(devices=(4, 9), ids="slug", coined=1.0)

@@ -20,9 +20,9 @@ from pydantic import ValidationError
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker import layout_and_furniture as furnish
+from homerl.envs.homeenv.maker.home_names import load_lexicon
 from homerl.envs.homeenv.maker.initial_state import DARK, RUNNING, room_air
 from homerl.envs.homeenv.maker.layout_and_furniture import ROOM_VARIANTS, draw_layout
-from homerl.envs.homeenv.maker.lexicon import load_lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe, HomeSampler, make_home, with_entity_ids, with_slug_ids
 from homerl.envs.homeenv.maker.weather import (
     BUNDLE,

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.initial_state import NEEDS, RUNNING
-from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.maker.redraw_own_home import drawn_paths, load_own_homes
+from homerl.envs.homeenv.maker.make import HomeRecipe, drawn_paths, load_own_homes, make_home
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
@@ -61,7 +60,7 @@ def test_only_what_services_write_is_drawn_and_the_rest_follows(file: str, seed:
         ) == pytest.approx(drawn.values[reading.slot], abs=1)
     for device in drawn.plan.devices:
         now, then = drawn.state_of(device.did), before.state_of(device.did)
-        free = drawn_paths(device.spec) | set(device.spec.counter_index)
+        free = drawn_paths(device.spec) | {path for path, (_, a) in device.spec.attribute_index.items() if a.counts}
         changed = {path.rpartition(".")[2] for path in now if now[path] != then[path] and path not in free}
         assert changed <= ENTAILED, "what no service writes stays, or follows from what was drawn"
 

@@ -13,7 +13,7 @@ import pytest
 from command import homerl
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.pages.episode import make_home_episode_page, render_home_episode, replay_moments
+from homerl.envs.homeenv.pages.episode import HomeEpisodePage, render_home_episode, replay_moments
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.play.faults import Boundary, Fault
 from homerl.play.loop import play
@@ -22,7 +22,7 @@ from homerl.synth.recipe import SynthesisConfig
 from homerl.synth.shards import make_shard
 from homerl.worlds.contract import ExpertConfig, WorldAdapter
 from homerl.worlds.registry import begin_episode, known_worlds
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 NASTY = """</pre></style><script>alert("x")</script><img src=x onerror=alert(1)> & "quoted" 'too' {{ 7 * 7 }}"""
 FAMILIES = {"automation": 1, "query": 1, "atomic": 1}
@@ -73,7 +73,7 @@ def changed_by_steps(page) -> Iterator[tuple[set[str], set[str]]]:
 
 def test_each_step_shows_what_it_changed_the_goals_after_it_and_its_rewards(played):
     for trajectory in played:
-        page = make_home_episode_page(trajectory)
+        page = HomeEpisodePage(trajectory)
         assert [step.number for step in page.all_steps] == [*range(1, len(trajectory.steps) + 1)]
         assert all(shown == stored for shown, stored in changed_by_steps(page))
         for step, stored in zip(page.all_steps, trajectory.steps):
@@ -81,15 +81,12 @@ def test_each_step_shows_what_it_changed_the_goals_after_it_and_its_rewards(play
         assert page.all_steps[-1].met == page.met and all(page.met) == (trajectory.progress == 1)
         assert page.total_reward == pytest.approx(sum(sum(rewards.values()) for rewards in trajectory.rewards))
     assert any(
-        change.whose == "automation"
-        for t in played
-        for step in make_home_episode_page(t).all_steps
-        for change in step.changes
+        change.whose == "automation" for t in played for step in HomeEpisodePage(t).all_steps for change in step.changes
     )
 
 
 def test_a_goal_that_is_met_or_lost_at_a_step_is_marked_there(played):
-    for page in map(make_home_episode_page, played):
+    for page in map(HomeEpisodePage, played):
         met = page.begun
         for step in page.all_steps:
             assert {i for i in range(len(met)) if step.met[i] and not met[i]} == step.newly
@@ -99,7 +96,7 @@ def test_a_goal_that_is_met_or_lost_at_a_step_is_marked_there(played):
 
 def test_the_home_is_drawn_once_for_each_of_its_states(played):
     for trajectory in played:
-        page = make_home_episode_page(trajectory)
+        page = HomeEpisodePage(trajectory)
         keys = [state.view.home.state_key() for state in page.states]
         assert all(a != b for a, b in zip(keys, keys[1:]))
         for step, (home, _) in zip(page.all_steps, replay_moments(trajectory, "")[1:]):
@@ -121,7 +118,7 @@ def test_an_episode_that_ended_before_its_first_step_is_drawn(played):
     spoken = played[0].messages[: len(played[0].opening_messages) + 1]
     fault = Fault(Boundary.SERVER, "no answer")
     ended = replace(played[0], messages=spoken, steps=(), rewards=(), outcome=Outcome.INFRA_ERROR, fault=fault, progress=0.0)
-    page, text = make_home_episode_page(ended), render_home_episode(ended)
+    page, text = HomeEpisodePage(ended), render_home_episode(ended)
     assert not page.all_steps and page.begun == page.met and "no answer" in text and "infra error" in text and Page(text)
 
 
@@ -195,7 +192,7 @@ def test_steps_choose_the_home_in_a_real_browser(played, browser, tmp_path: Path
     page.on("request", lambda request: asked.append(request.url))
     page.goto((tmp_path / "page.html").as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= width and len(asked) <= 2
-    for step in make_home_episode_page(trajectory).all_steps:
+    for step in HomeEpisodePage(trajectory).all_steps:
         page.click(f"#step-{step.number} label")
         assert page.locator(".state:visible").evaluate_all("all => all.map(e => e.dataset.state)") == [str(step.state)]
     context.close()

@@ -15,13 +15,12 @@ from typer.testing import CliRunner
 from homerl.app.cli.app import app
 from homerl.envs.homeenv.maker.make import HomeRecipe, HomeSampler, make_home
 from homerl.envs.homeenv.pages.device_summary import device_summary, value_with_unit
-from homerl.envs.homeenv.pages.floor_plan import PlanBlock, floor_plan
-from homerl.envs.homeenv.pages.home_page import ICONS, HomeView, render_homes
+from homerl.envs.homeenv.pages.home_page import ICONS, HomeView, PlanBlock, floor_plan, render_homes
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, DeviceSpec, spec_from_json
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import save_home
-from homerl.envs.homeenv.sim.plan.fixed_plan import LATEST
+from homerl.envs.homeenv.sim.home_plan import LATEST
 
 NASTY = """</ul></style><script>alert("x")</script><img src=x onerror=alert(1)> & "quoted" 'too' {{ 7 * 7 }}"""
 SIZES = {"simple": ((5, 5), (5, 5)), "medium": ((35, 35), (10, 11)), "complex": ((135, 135), (31, 31))}

@@ -22,9 +22,8 @@ from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.envs.homeenv.sim.sandbox import Limits
-from homerl.envs.homeenv.sim.toolset import parse_turn_tool_calls
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
+from homerl.envs.homeenv.sim.toolset import Limits, parse_turn_tool_calls
 
 RECORDED = Path(__file__).parents[2] / "assistant/listing/recorded"
 AIR = {"temperature": 21.0, "humidity": 45.0, "brightness": 150.0}
@@ -72,7 +71,7 @@ def recorded(name: str):
 
 
 def call(env: HomeEnv, tool: str, **arguments):
-    text, _, _, _, info = env.step(tool_call_to_action(tool, arguments, tool in env.named))
+    text, _, _, _, info = env.step(tool_call_to_action(tool, arguments, tool in env.tools_with_name))
     return text, info
 
 
@@ -149,7 +148,7 @@ def test_every_tool_is_executed_and_its_answer_has_the_recorded_form():
     env = HomeEnv(demo(), (), "assist")
     forms = {one["tool"]: one for one in recorded("assist")["calls"] if not one.get("failed") and "text" in one}
     for tool in TOOLS:
-        if tool.name in env.named or tool.name in {t["function"]["name"] for t in env.tools}:
+        if tool.name in env.tools_with_name or tool.name in {t["function"]["name"] for t in env.tools}:
             one = forms.get(tool.name)
             text, info = call(env, tool.name, **(one["arguments"] if one else {}))
             assert info["error"] is None

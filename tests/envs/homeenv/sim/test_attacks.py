@@ -24,8 +24,8 @@ import yaml
 
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim import sandbox
-from homerl.envs.homeenv.sim.sandbox import Limits, RunResult, run_code
-from homerl.envs.homeenv.sim.sandbox import call_arguments as border
+from homerl.envs.homeenv.sim.sandbox import run_code
+from homerl.envs.homeenv.sim.toolset import Limits, RunResult
 from homerl.envs.homeenv.sim.values import auditor as audit
 from homerl.envs.homeenv.sim.values.auditor import RULES
 
@@ -138,7 +138,7 @@ def host_state(folder: Path, server: socket.socket) -> dict:
         "threads": {thread.name for thread in threading.enumerate()},
         "processes": children,
         "grandchildren": others,
-        "names": [dict(vars(module)) for module in (builtins, sandbox, border, audit)],
+        "names": [dict(vars(module)) for module in (builtins, sandbox, audit)],
     }
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeSampler
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Entity
 from homerl.envs.homeenv.sim.home_file import home_to_json, load_home, save_home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 
 SPEC = """- name: lamp
   userdata: {category: light, spid: "900100"}

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
+from homerl.envs.homeenv.sim.devices.attributes_and_services import CompiledService
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
-from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 

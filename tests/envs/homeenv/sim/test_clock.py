@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
+from homerl.envs.homeenv.sim.conditions import compile_condition
+from homerl.envs.homeenv.sim.cron_times import next_cron_time
 from homerl.envs.homeenv.sim.devices.air_physics import HUMIDITY_SECONDS, AirInputs, Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.sim.state.rules_and_programs import CompiledRule, HomeRule, Rule
-from homerl.envs.homeenv.sim.state.time_passing import advance_clock, settle_rules
+from homerl.envs.homeenv.sim.rules import CompiledRule, HomeRule, Rule
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.sim.values.cron_times import next_time
 
 DAY = 86400
 KITCHEN = Room("kitchen", "kitchen", "kitchen")
@@ -80,16 +79,16 @@ def rule(home: Home, conditions=(), did="1001", service="turn_off", **more):
 def test_a_condition_acts_when_it_begins_to_hold_not_while_it_holds():
     home = HomeSampler.sample_test()
     rule(home, ['device("1003").state == "on"'])
-    assert settle_rules(home) == [] and home.read_value("1001", "state") == "on"
+    assert home.settle_rules() == [] and home.read_value("1001", "state") == "on"
     home.call("1003", "turn_on")
-    (fired,) = settle_rules(home)
+    (fired,) = home.settle_rules()
     assert (fired.rule, fired.clock, fired.refused) == ("1", home.clock, None) and home.read_value("1001", "state") == "off"
     home.call("1001", "turn_on")
     assert home.advance(DAY) == [], "it still holds: that is no beginning"
     home.call("1003", "turn_off")
-    settle_rules(home)
+    home.settle_rules()
     home.call("1003", "turn_on")
-    assert len(settle_rules(home)) == 1
+    assert len(home.settle_rules()) == 1
 
 
 def test_what_holds_when_the_rule_is_made_is_no_beginning():
@@ -162,7 +161,7 @@ def test_cron_lines_of_five_six_and_seven_fields(cron, after, first):
     def moment(text):
         return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
 
-    assert next_time(cron, moment(after)) == (moment(first) if first else None)
+    assert next_cron_time(cron, moment(after)) == (moment(first) if first else None)
 
 
 SPANS = st.lists(st.integers(1, 7), min_size=1, max_size=2, unique=True).map(sorted) | st.just([])
@@ -178,7 +177,7 @@ def test_days_of_seven_fields_are_counted_from_sunday_and_steps_are_not_days(par
         texts.append(("-".join(map(str, span)) or "*") + (f"/{step}" if step > 1 else ""))
     sunday = int(datetime(2024, 1, 7, tzinfo=UTC).timestamp())
     found, now = set(), sunday
-    while (now := next_time(f"0 0 7 ? * {','.join(texts)} *", now)) < sunday + 7 * DAY:
+    while (now := next_cron_time(f"0 0 7 ? * {','.join(texts)} *", now)) < sunday + 7 * DAY:
         found.add((now - sunday) // DAY + 1)
     assert found == wanted
 
@@ -202,7 +201,7 @@ def test_rules_see_what_rules_do_and_come_to_rest():
     rule(home, ['device("1001").state == "off"'], service="turn_on")
     rule(home, ['device("1001").state == "on"'], service="turn_off")
     home.call("1001", "turn_off")
-    assert [f.rule for f in settle_rules(home)] == ["1", "2"], "each once a second, however they undo each other"
+    assert [f.rule for f in home.settle_rules()] == ["1", "2"], "each once a second, however they undo each other"
     assert home.fork().advance(0) == [] == home.fork().advance(3600) and home.read_value("1001", "state") == "off"
 
 
@@ -263,7 +262,7 @@ def test_what_is_pending_is_part_of_the_state():
 @pytest.mark.parametrize("seconds", [-1, 0.5, 10**12])
 def test_time_goes_forward_and_not_for_ever(seconds):
     with pytest.raises(ValueError, match="seconds"):
-        advance_clock(HomeSampler.sample_test(), seconds)
+        HomeSampler.sample_test().advance(seconds)
 
 
 def test_the_shipped_human_sensor_counts_how_long_nobody_moved():
@@ -288,7 +287,7 @@ def test_what_the_agent_did_is_not_lost_on_the_air_when_a_rule_acts_elsewhere():
     for twin in (home, quiet):
         twin.call("1002", "set_target_temperature", (16,))
         twin.call("1001", "turn_off")
-    assert len(settle_rules(home)) == 1 and home.read_value("1003", "state") == "on"
+    assert len(home.settle_rules()) == 1 and home.read_value("1003", "state") == "on"
     home.advance(7200), quiet.advance(7200)
     assert home.read_value("living_room", "temperature") == quiet.read_value("living_room", "temperature") < 22
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeSampler
-from homerl.envs.homeenv.sim.plan.conditions import ConditionError, compile_condition
+from homerl.envs.homeenv.sim.conditions import ConditionError, compile_condition
 
 HOME = HomeSampler.sample_test()
 LIGHT = 'device("1001")'  # on, brightness 40, hs_color (30, 20)

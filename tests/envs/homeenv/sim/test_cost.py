@@ -5,10 +5,10 @@ import textwrap
 import pytest
 
 from homerl.envs.homeenv.maker.make import make_home
+from homerl.envs.homeenv.sim.conditions import ConditionError, compile_condition
 from homerl.envs.homeenv.sim.devices.device_lint import MOST, TrialBudget, find_dead_services, lint_device_files
 from homerl.envs.homeenv.sim.devices.device_spec import MOST_NAMES, NAMED, SHIPPED, Catalogue
 from homerl.envs.homeenv.sim.devices.expression_cost import MOST_STEPS, bounds_by_name, steps_of_call
-from homerl.envs.homeenv.sim.plan.conditions import ConditionError, compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import DEEPEST, MOST_UNITS, ValueType, count_units
 

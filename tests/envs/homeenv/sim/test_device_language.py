@@ -13,12 +13,12 @@ from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.homeenv.maker.initial_state import PASSING, HabitContext, Values
 from homerl.envs.homeenv.maker.initial_state import draw_device_settings as drawn_settings
 from homerl.envs.homeenv.sim.automation import make_rule
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.device_spec import NAMED, Catalogue, Device, DeviceSpec, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.sandbox import run_code
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.auditor import Refused

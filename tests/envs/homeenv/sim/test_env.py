@@ -9,8 +9,8 @@ import pytest
 from homerl.envs.core.world import ContractError, check_world
 from homerl.envs.homeenv.maker.make import HomeRecipe, HomeSampler, make_home
 from homerl.envs.homeenv.sim import Entity
+from homerl.envs.homeenv.sim.conditions import ConditionError
 from homerl.envs.homeenv.sim.env import HomeEnv
-from homerl.envs.homeenv.sim.plan.conditions import ConditionError
 
 # The abilities of the paper's light (HomeFlow A.1), in a file of one's own.
 LIGHT = """

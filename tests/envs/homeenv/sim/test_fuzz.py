@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from homerl.envs.homeenv.maker.make import HomeSampler
+from homerl.envs.homeenv.sim.conditions import ConditionError, compile_condition
 from homerl.envs.homeenv.sim.env import HomeEnv
-from homerl.envs.homeenv.sim.plan.conditions import ConditionError, compile_condition
-from homerl.envs.homeenv.sim.sandbox import Limits, RunResult, run_code
+from homerl.envs.homeenv.sim.sandbox import run_code
+from homerl.envs.homeenv.sim.toolset import Limits, RunResult
 from homerl.envs.homeenv.sim.values.auditor import RULES
 
 pytestmark = pytest.mark.timeout(1800)

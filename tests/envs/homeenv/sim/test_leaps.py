@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
+from homerl.envs.homeenv.sim.cron_times import next_cron_time
 from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.device_spec import Device, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import Room
-from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home import FiredRule, Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.state.rule_firing import FiredRule
-from homerl.envs.homeenv.sim.state.time_passing import settle_rules
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.sim.values.cron_times import next_time
 
 DAY = 86400
 EVERYTHING = """
@@ -99,7 +97,7 @@ def visit(seed: int, between: Callable[[Home], Home] = lambda home: home, cut: i
             did, service = str(rng.randrange(3)), rng.choice(("turn_on", "turn_off", "note", "spoil", "warm_up"))
             with suppress(Refused):
                 home.call(did, service)
-            fired += settle_rules(home) if rng.random() < 0.4 else []
+            fired += home.settle_rules() if rng.random() < 0.4 else []
             home = between(home)
         seconds = rng.randrange(1, 200)
         fired += home.advance(seconds) if not cut else [f for part in parts(seconds, cut) for f in home.advance(part)]
@@ -159,5 +157,5 @@ def test_the_next_time_is_what_croniter_finds_step_by_step(fields, after):
     line = " ".join(fields)
     for _ in range(4):
         expected = int(croniter(line, after, second_at_beginning=True).get_next(float))
-        assert next_time(line, after) == expected
+        assert next_cron_time(line, after) == expected
         after = expected

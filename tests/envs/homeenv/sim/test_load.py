@@ -13,8 +13,8 @@ import pytest
 
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim import sandbox
-from homerl.envs.homeenv.sim.sandbox import Limits, run_code
-from homerl.envs.homeenv.sim.sandbox.worker_pool import SandboxWorkers, make_worker_pool
+from homerl.envs.homeenv.sim.sandbox import SandboxWorkers, make_worker_pool, run_code
+from homerl.envs.homeenv.sim.toolset import Limits
 
 HOME = HomeSampler.sample_test()
 LIMITS = Limits(seconds=0.5)
@@ -90,7 +90,7 @@ def test_threads(monkeypatch, snippets):
         session.feed_run("1")  # the first pool opens what all later ones share
     others, open_before = set(processes(os.getpid())), descriptors()
     with make_worker_pool() as pool:
-        monkeypatch.setattr(sandbox, "_pool", lambda: pool)
+        monkeypatch.setattr(sandbox, "_started_pool", lambda: pool)
         warm = max(20 * len(HOSTILE), snippets // 4)
         assert play(range(warm)) == [], "each attack twice at least: the allocator has had its fill"
         held = resident()
@@ -164,6 +164,6 @@ def test_threads_that_start_together_share_one_pool(monkeypatch):
         return make_worker_pool()
 
     workers = SandboxWorkers(slowly)
-    monkeypatch.setattr(sandbox, "_pool", workers.started_pool)
+    monkeypatch.setattr(sandbox, "_started_pool", workers.started_pool)
     assert play(range(1, 10)) == [] and made["pools"] == 1
     workers.stop_pool()

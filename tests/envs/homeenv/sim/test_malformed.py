@@ -14,16 +14,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from draws import (
-    DAY,
-    RANDOM,
-    few,
-    home_of,
-    some_arguments,
-    some_order,
-    some_rule,
-    whole,
-)
+from draws import DAY, RANDOM, few, home_of, some_arguments, some_order, some_rule, whole
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import WORDS, mutated, spoilt
@@ -32,13 +23,13 @@ from right_files import DEVICE_FILES, NUMBERS, assert_coherent, right_home, righ
 from homerl.envs.core.documents import Document, InputError, read_yaml, refuse_unwritable
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.automation import make_rule
+from homerl.envs.homeenv.sim.cron_times import next_cron_time
 from homerl.envs.homeenv.sim.devices.device_lint import lint_device_files
 from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
 from homerl.envs.homeenv.sim.values.auditor import RULES, Refused
-from homerl.envs.homeenv.sim.values.cron_times import next_time
 
 pytestmark = pytest.mark.timeout(1800)
 PATIENCE = 20  # seconds of processor time for one reading
@@ -157,7 +148,7 @@ def test_a_wrong_cron_line_is_refused_or_has_times_that_come(rng, after):
         assert refused.rule in RULES and len(refused.message) < 400
         return
     if (cron := made.definition.cron) is not None:
-        times = [next_time(cron, at) for at in (after, after, home.clock)]
+        times = [next_cron_time(cron, at) for at in (after, after, home.clock)]
         assert times[0] == times[1] and (times[0] is None or times[0] > after)
         home.rules = (made,)
         back = home_from_json(home_to_json(home))

@@ -45,10 +45,9 @@ from mutations import mutated
 from homerl.envs.core.world import check_world
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.env import HomeEnv
-from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home import FiredRule, Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
 from homerl.envs.homeenv.sim.home_world import name_state_changes
-from homerl.envs.homeenv.sim.state.rule_firing import FiredRule
 from homerl.envs.homeenv.sim.values.auditor import RULES, Refused
 
 ROOT = Path(__file__).parents[4]

@@ -14,7 +14,8 @@ from pydantic_monty import Monty
 from homerl.envs.core.world import WorldError
 from homerl.envs.homeenv.maker.make import HomeRecipe, HomeSampler, make_home
 from homerl.envs.homeenv.sim import sandbox
-from homerl.envs.homeenv.sim.sandbox import Limits, RunResult, run_code
+from homerl.envs.homeenv.sim.sandbox import run_code
+from homerl.envs.homeenv.sim.toolset import Limits, RunResult
 from homerl.envs.homeenv.sim.values.auditor import RULES
 
 HOME = HomeSampler.sample_test()
@@ -186,7 +187,7 @@ def test_calls_before_an_error_stand_and_the_error_is_short():
 def test_a_worker_that_is_killed_is_not_the_agents_fault(monkeypatch):
     others = running_workers()  # of this process's own pool, which later tests use
     with Monty(max_processes=1) as pool:
-        monkeypatch.setattr(sandbox, "_pool", lambda: pool)
+        monkeypatch.setattr(sandbox, "_started_pool", lambda: pool)
         run("pass")
         workers = running_workers() - others
         assert len(workers) == 1
@@ -208,7 +209,7 @@ def test_code_that_crashes_the_sandbox_each_time_is_refused(monkeypatch):
                 os.kill(pid, signal.SIGKILL)
 
     with Monty(max_processes=1) as pool:
-        monkeypatch.setattr(sandbox, "_pool", lambda: pool)
+        monkeypatch.setattr(sandbox, "_started_pool", lambda: pool)
         killer = threading.Thread(target=kill)
         killer.start()
         result, changed = run("device('1001').turn_off()\nwhile True: pass", Limits(seconds=20))
@@ -274,7 +275,7 @@ def test_lines_are_those_of_the_snippet():
 
 
 def test_what_python_finds_odd_is_not_logged():
-    code = "from homerl.envs.homeenv.sim.values.auditor import audit_code; audit_code('x = (1or 2)\\n' * 900)"
+    code = "from homerl.envs.homeenv.sim.sandbox import audit_code; audit_code('x = (1or 2)\\n' * 900)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=250)
     assert done.returncode == 0 and done.stdout + done.stderr == ""
 

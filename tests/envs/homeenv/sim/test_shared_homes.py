@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 
-from homerl.envs.homeenv.maker.coined_names_and_aliases import title_case
+from homerl.envs.homeenv.maker.home_names import title_case
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
 

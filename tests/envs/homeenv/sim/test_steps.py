@@ -10,7 +10,6 @@ from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.state.time_passing import settle_rules
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 LIGHT, AC = "1001", "1002"
@@ -35,7 +34,7 @@ def lit(home: Home) -> bool:
 
 def switch(home: Home, to: str) -> None:
     home.call(AC, f"turn_{to}")
-    settle_rules(home)
+    home.settle_rules()
 
 
 def test_steps_wait_and_go_on_whatever_leaps_the_clock_makes() -> None:
@@ -127,7 +126,7 @@ def test_a_rule_switches_others_whose_runs_end() -> None:
     home = home_with([{"switch": ["late"], "to": False}])
     home.rules = (*home.rules, make_rule(home, [f"not ({LIT})"], [{"delay": 5}, ON], id="late"))
     home.call(LIGHT, "turn_off")
-    settle_rules(home)
+    home.settle_rules()
     switch(home, "on")
     home.advance(10)
     assert not lit(home) and [rule.progress.enabled for rule in home.rules] == [True, False]
@@ -155,7 +154,7 @@ def test_arguments_are_worked_out() -> None:
     told = {"did": AC, "locator": "set_target_temperature", "told": {argument: "round(22 + 0 * home.temperature)"}}
     home = home_with([{"did": AC, "locator": "turn_on"}, told], (f"not ({LIT})",))
     home.call(LIGHT, "turn_off")
-    settle_rules(home)
+    home.settle_rules()
     assert 22 in home.state_of(AC).values()
 
 

@@ -7,20 +7,19 @@ from functools import cache
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, intent_families
 from homerl.envs.homeenv.tasks.situation import answer_message
-from homerl.play.chat_messages import Observation
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.play.trajectory import Outcome
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 TOOLSETS = ("homeflow", "smh", "direct")
 HOME = HomeRecipe(devices=(5, 14))

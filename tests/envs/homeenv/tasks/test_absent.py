@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from homerl.envs.homeenv.language.noun_phrases import devices_of_kind
+from homerl.envs.homeenv.language.meaning import devices_of_kind
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.intents import Ask, intent_families

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from homerl.envs.homeenv.bench.cases import collect_home_cases
 from homerl.envs.homeenv.maker.make import make_home
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.actions import actions, home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
@@ -23,13 +23,12 @@ from homerl.envs.homeenv.tasks.intents import Ask, intent_families
 from homerl.envs.homeenv.tasks.intents.adjust import Dial, find_dials
 from homerl.envs.homeenv.tasks.intents.colour import CODES, HUES, hue_condition
 from homerl.envs.homeenv.tasks.situation import writer_of
-from homerl.play.chat_messages import Observation
 from homerl.play.loop import play
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.play.trajectory import Outcome
 from homerl.play.words.answer_rules import judge_answer_by_rules
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.tasks.intents import HOME, PATIENT, TOOLSETS, Idle, drafts, expert_plays, idle_plays, solves
 
 ACTS = ("adjust/step", "adjust/amount", "adjust/limit", "colour/named")

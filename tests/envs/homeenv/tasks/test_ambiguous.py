@@ -8,34 +8,35 @@ from functools import cache
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.noun_phrases import devices_of_kind
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.language.meaning import devices_of_kind
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
+from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
-from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, intent_families
-from homerl.envs.homeenv.tasks.intents.ambiguous import AnyDeviceRequest, UnvaluedRequest
-from homerl.envs.homeenv.tasks.intents.complaints_and_scenes import (
+from homerl.envs.homeenv.tasks.intents.ambiguous import (
+    AnyDeviceRequest,
+    UnvaluedRequest,
     find_remedies,
     is_complaint_true,
     load_complaints,
     load_scenes,
 )
-from homerl.play.chat_messages import spoken_words_of
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Reply
+from homerl.play.spoken_words import spoken_words_of
 from homerl.play.trajectory import Outcome
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Voice
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 NAMES = ("state_level", "scene_level", "slot_missing")
 TOOLSETS = ("homeflow", "smh", "direct")
@@ -57,6 +58,11 @@ def drafts(name: str, count: int) -> tuple[tuple[Home, Draft], ...]:
         asks = (Ask("clear", briefed=n % 2 == 0) for n in range(6))
         found += [(home, draft) for ask in asks if (draft := propose(home, rng, ask)) is not None]
     return tuple(found)
+
+
+def complaint_or_scene(draft: Draft) -> tuple[str, Room | None]:
+    """The name of a complaint or of a scene, and the room that is named, from the frame that says it."""
+    return draft.meaning.frame.split(".")[-2], dict(draft.meaning.slots).get("room")
 
 
 @cache
@@ -122,11 +128,12 @@ def test_complaints_are_true_and_concern_one_room():
         rooms = {home.plan.devices_by_did[did].room for did in draft.devices}
         assert len(rooms) == 1 and len(draft.conditions) == 1
         room = rooms.pop()
-        assert draft.meaning.room in (None, room) and is_complaint_true(home, room, load_complaints()[draft.meaning.name])
-        if draft.meaning.room is None:
+        name, told = complaint_or_scene(draft)
+        assert told in (None, room) and is_complaint_true(home, room, load_complaints()[name])
+        if told is None:
             assert home.plan.devices_by_did[home.plan.entrance].room == room
-        seen[draft.meaning.name] += 1
-        seen["here"] += draft.meaning.room is None
+        seen[name] += 1
+        seen["here"] += told is None
     assert len(seen) > 6 and seen["here"] > 2
 
 
@@ -134,14 +141,14 @@ def test_without_a_briefing_the_room_is_named():
     propose = intent_families()["ambiguous"]["state_level"]
     for number, home in enumerate(homes(FEW)):
         draft = propose(home, random.Random(number), Ask("clear"))
-        assert draft is None or draft.meaning.room is not None
+        assert draft is None or complaint_or_scene(draft)[1] is not None
 
 
 def test_any_remedy_counts_and_its_opposite_does_not():
     """Of "too dark": lamps on, brighter, curtains open; of "too hot": no heating."""
     counted = 0
     for home, draft in drafts("state_level", FEW):
-        if draft.meaning.name == "dark":
+        if complaint_or_scene(draft)[0] == "dark":
             for did in draft.devices:
                 for path in home.plan.devices_by_did[did].spec.service_index:
                     service = path.rpartition(".")[2]
@@ -152,7 +159,7 @@ def test_any_remedy_counts_and_its_opposite_does_not():
                         helped = then is not None and bool(home.diff(then)) and service in ("turn_on", "open")
                         assert then is None or holds(draft, then) == helped or service == "open"
                         counted += helped
-        for did in draft.devices if draft.meaning.name == "hot" else ():
+        for did in draft.devices if complaint_or_scene(draft)[0] == "hot" else ():
             spec = home.plan.devices_by_did[did].spec
             if "heat" in str(spec.attribute_index.get("ac_mode", ("", ""))[1]):
                 then = tried(home, Call(did=did, service="turn_on"), Call(did=did, service="set_ac_mode", args=("heat",)))
@@ -215,14 +222,15 @@ def test_one_may_ask_and_is_told_plainly(name):
 def test_scenes_fit_their_room_and_spell_all_wishes():
     seen = Counter()
     for home, draft in drafts("scene_level", FEW):
-        scene, meaning = load_scenes()[draft.meaning.name], draft.meaning
+        name, told = complaint_or_scene(draft)
+        scene = load_scenes()[name]
         rooms = {home.plan.devices_by_did[did].room for did in draft.devices}
-        assert meaning.at_home == (not scene.rooms)
+        assert draft.meaning.frame.endswith(".home") == (not scene.rooms)
         if scene.rooms:
-            assert len(rooms) == 1 and meaning.room in (None, *rooms) and {room.type for room in rooms} <= set(scene.rooms)
+            assert len(rooms) == 1 and told in (None, *rooms) and {room.type for room in rooms} <= set(scene.rooms)
         spelled = {device.did for act in draft.plainly.acts for device in act.target.devices}
         assert set(draft.devices) <= spelled
-        seen[meaning.name] += 1
+        seen[name] += 1
     assert len(seen) > 7
 
 

@@ -8,15 +8,13 @@ import pytest
 from forked import homerl
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.bench.instances import HomeInstance
-from homerl.envs.homeenv.bench.suite import SUITES, make_home_instance, suite_slots
+from homerl.envs.homeenv.bench.suite import SUITES, HomeInstance, make_home_instance, suite_slots
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
-from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure, make_home_blueprint
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.tasks.intents import PATIENT
 
 FAMILIES = ("atomic", "compositional", "ambiguous", "multi_turn", "memory", "query")

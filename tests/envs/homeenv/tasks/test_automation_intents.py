@@ -11,7 +11,7 @@ import pytest
 
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.language.times_and_states import AfterDelay, ClockTime, OnceAt, RecurringAt
 from homerl.envs.homeenv.maker.make import HomeRecipe
@@ -23,16 +23,16 @@ from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.toolsets.smh import automation_to_arguments
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
-from homerl.envs.homeenv.tasks.automation_goals import find_automation_flaw, has_wanted_automation, rules_serving_wish
 from homerl.envs.homeenv.tasks.blueprint import Automation, Blueprint
+from homerl.envs.homeenv.tasks.goals import find_automation_flaw, has_wanted_automation, rules_serving_wish
 from homerl.envs.homeenv.tasks.prompts import device_label
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Voice
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SUBCATEGORIES = ("time_specific", "state_driven", "time_and_state")
 COUNT = 16

@@ -12,20 +12,18 @@ from pydantic import ValidationError
 from scripted_server import ScriptedServer
 
 from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import home_after_calls
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.envs.homeenv.tasks.blueprint import added_by_courses
-from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
-from homerl.models.endpoint.endpoint_settings import UserSettings
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure
+from homerl.envs.homeenv.tasks.situation import HomeSituation
+from homerl.models.endpoint.endpoint_settings import AT_ONCE, Behaviours, UserSettings
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.replay import first_difference
-from homerl.play.situation import Reply
+from homerl.play.situation import BEHAVIOURS, Reply
 from homerl.play.trajectory import Outcome
-from homerl.play.user_behaviours import AT_ONCE, BEHAVIOURS, Behaviours
-from homerl.play.words.splits import split_of
+from homerl.play.words.grammar import split_of
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import (
@@ -35,8 +33,7 @@ from homerl.worlds.registry import (
     restore_situation,
     world_of,
 )
-from homerl.worlds.users.llm_user import build_user_prompt
-from homerl.worlds.users.user_factory import ScriptedUser, open_user_factory
+from homerl.worlds.users import ScriptedUser, build_user_prompt, open_user_factory
 
 FAMILIES = {"atomic": 5, "compositional": 2, "ambiguous": 2, "automation": 1, "query": 1, "multi_turn": 1}
 ALL = Behaviours(disclosure=0.5, self_correction=0.2, change_of_mind=0.3, beside_the_point=1)
@@ -202,7 +199,7 @@ def test_a_corrected_wish_names_the_right_thing_last():
         )
         (wish,) = blueprint.intents
         assert [part.plan for part in wish.course] in ([], [()])
-        assert added_by_courses(blueprint).turns == 0
+        assert HomeSituation.from_blueprint(blueprint).added.turns == 0
         assert wish.conditions == make_blueprint_of_seed(recipe, "train", seed).intents[0].conditions
 
 

@@ -17,11 +17,17 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeRecipe
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.tasks.actions import home_after_calls
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, load_people_words, make_home_blueprint, sample_profile
+from homerl.envs.homeenv.tasks.author import (
+    FILTERS,
+    BlueprintRecipe,
+    first_filter_failure,
+    load_people_words,
+    make_home_blueprint,
+    sample_profile,
+)
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
-from homerl.envs.homeenv.tasks.blueprint_filters import FILTERS, first_filter_failure
 from homerl.envs.homeenv.tasks.intents import intent_families
-from homerl.play.words.splits import NoSentence, split_of
+from homerl.play.words.grammar import NoSentence, split_of
 
 ROOT = Path(__file__).parents[4]
 RECIPE = BlueprintRecipe()

@@ -7,16 +7,16 @@ import re
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.noun_phrases import aliases_of, spoken_name_of
-from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.language.meaning import aliases_of, spoken_name_of
+from homerl.envs.homeenv.maker.home_names import load_lexicon
 from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.tasks.intents import PATIENT
 
 HOME = {"devices": (5, 9), "catalogue": ("homeassistant",), "aliased": 1.0}

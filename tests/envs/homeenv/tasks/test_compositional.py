@@ -8,24 +8,22 @@ from functools import cache
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, AttributeRank, Target
-from homerl.envs.homeenv.language.noun_phrases import denoted_devices, is_heavy_phrase
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, AttributeRank, Target, denoted_devices
+from homerl.envs.homeenv.language.speaker import Speaker, is_heavy_phrase
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
-from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, intent_families
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Voice
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SETS = ("batch", "state_dependent", "room_dependent", "top_n")
 TOOLSETS = ("homeflow", "smh", "direct")

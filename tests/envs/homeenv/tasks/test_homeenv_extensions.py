@@ -12,8 +12,8 @@ import pytest
 import yaml
 from forked import homerl
 
-from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages, missing_language_files
-from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.language import home_grammar, list_home_languages, missing_language_files
+from homerl.envs.homeenv.maker.home_names import load_lexicon
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.author import load_people_words
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
@@ -27,9 +27,7 @@ ROOT = Path(__file__).parents[4]
 SWITCH = '''
 """One tool that switches a device on or off."""
 
-from homerl.envs.homeenv.sim.sandbox import RunResult
-from homerl.envs.homeenv.sim.tools import Tool
-from homerl.envs.homeenv.sim.toolset import StructuredWriter, Toolset
+from homerl.envs.homeenv.sim.toolset import RunResult, StructuredWriter, Tool, Toolset
 from homerl.envs.core.messages import tool_call
 
 
@@ -151,7 +149,9 @@ def test_a_family_is_one_file(tmp_path, language, opening):
 
 def test_a_draw_more_in_a_family_moves_nothing_after_it(tmp_path):
     """A family has a stream of its own: what it draws beyond its wish changes no sentence and no later wish."""
-    drawing = LEAVING.replace("            return control(", "            rng.random()\n            return control(")
+    drawing = LEAVING.replace(
+        "            return draft_of_actions(", "            rng.random()\n            return draft_of_actions("
+    )
     assert drawing != LEAVING
     blueprints = []
     for name, family in (("as_it_is", LEAVING), ("drawing", drawing)):
@@ -171,7 +171,7 @@ HOME = {"language": "de", "devices": [6, 9]}
 PLAYED = """
 import asyncio
 from homerl.play.loop import play
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.worlds.registry import begin_episode, world_of
@@ -280,7 +280,7 @@ def test_signs_may_have_flags_of_their_own(german):
     file = yaml.safe_load((german / "simuhome.yaml").read_text())
     file["signs"]["absent"] = ["wo ist das", "(?x) gibt \\s es \\s nicht"]
     (german / "simuhome.yaml").write_text(yaml.safe_dump(file))
-    code = "from homerl.envs.simuhome.tasks.languages import shows_sign; print(*(shows_sign('absent', text) for text in {}))"
+    code = "from homerl.envs.simuhome.tasks.sentences import shows_sign; print(*(shows_sign('absent', text) for text in {}))"
     texts = ["Das gibt es nicht.", "There is no lamp.", "gibtesnicht"]
     assert python(code.format(texts), **added(german)).split() == ["True", "True", "False"]
 

@@ -9,15 +9,15 @@ from homerl.envs.assistant.listing.homeassistant_mapping import to_homeassistant
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.automation import check_action
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home_file import home_from_json, save_home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
 from homerl.envs.homeenv.tasks.intents import Ask, intent_families
 from homerl.play.trajectory import Outcome
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Voice
 from tests.envs.homeenv.tasks.intents import TOOLSETS, expert_plays, idle_plays
 
 KINDS = ("timer", "todo", "media_player", "scene", "script", "weather", "vacuum", "lawn_mower", "light")

@@ -16,30 +16,29 @@ from homerl.app.runs.recipe import load_recipe
 from homerl.envs.core.documents import Document, InputError, read_yaml
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.diversity import blueprint_recipe, equal_family_weights, measure_diversity, mixed_recipe
+from homerl.envs.homeenv.language import LANGUAGES as PLACES
+from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.language import utterances as noise
-from homerl.envs.homeenv.language.known_languages import LANGUAGES as PLACES
-from homerl.envs.homeenv.language.known_languages import home_grammar
 from homerl.envs.homeenv.language.meaning import Act, SpokenCommand, Target
 from homerl.envs.homeenv.language.speaker import Speaker, number_in_words
 from homerl.envs.homeenv.language.utterances import draw_sentence
-from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.maker.home_names import load_lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import actions, propose_action
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
-from homerl.envs.homeenv.tasks.behaviours import apply_home_behaviours
+from homerl.envs.homeenv.tasks.drawn_behaviours import draw_courses_of_wishes
 from homerl.envs.homeenv.tasks.prompts import episode_system_prompt
+from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
-from homerl.play.user_behaviours import Behaviours
-from homerl.play.words.grammar import FEWEST, PIECES, Frame, Grammar, normalise_spaces
+from homerl.play.words.grammar import FEWEST, PIECES, Frame, Grammar, Voice, Writing, normalise_spaces
 from homerl.play.words.numbers_and_times import find_numbers
-from homerl.play.words.splits import Voice, Writing
 from homerl.play.words.text_diversity import self_bleu
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 LANGUAGES = ("en", "zh")
 STYLES = ("clear", "colloquial")
@@ -374,7 +373,7 @@ def test_sentences_have_no_flaws_of_form(language):
     rates = Behaviours(self_correction=1.0)
     for seed in range(50):
         for one in (recipe, short):
-            blueprint = apply_home_behaviours(make_home_blueprint(one, "train", seed), rates, one.user_voice)
+            blueprint = draw_courses_of_wishes(make_home_blueprint(one, "train", seed), rates, one)
             for intent in blueprint.intents:
                 for text in (*intent.queries, intent.clarification, *(part.text for part in intent.course)):
                     assert not re.search(FLAWS[language], text), (intent.family, intent.subcategory, text)

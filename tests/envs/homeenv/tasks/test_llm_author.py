@@ -9,16 +9,14 @@ from functools import cache
 import pytest
 from scripted_server import MODEL, Faults, ScriptedServer
 
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
-from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure, make_home_blueprint
 from homerl.envs.homeenv.tasks.llm_author import author_home_blueprint
 from homerl.models.endpoint.endpoint import make_endpoint
 from homerl.models.endpoint.endpoint_settings import AuthorSettings
 from homerl.models.endpoint.structured_answers import StructuredClient
-from homerl.play.words.splits import split_of
+from homerl.play.words.grammar import split_of
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.shards import synthesise_shards
-from homerl.synth.synthesis_statistics import SynthesisStatistics
+from homerl.synth.shards import SynthesisStatistics, synthesise_shards
 from homerl.worlds.contract import AuthoredBlueprint, NoBlueprint
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (4, 8)}, "intents": (1, 2)})

@@ -17,18 +17,23 @@ from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.envs.homeenv.tasks.persona import HomePersona, replace_device_ids
 from homerl.models.endpoint.endpoint_settings import UserSettings
 from homerl.models.policy.transformers_engine import TransformersEngine
-from homerl.play.chat_messages import Observation
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import UserError
 from homerl.play.loop import let_user_speak, play
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.play.trajectory import Outcome
 from homerl.play.words.user_manner import load_manner
 from homerl.rewards.composite import RewardWeights
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.worlds.registry import begin_episode, world_of
-from homerl.worlds.users.llm_user import LLMUser, build_user_prompt, dialogue_text, parse_user_answer
-from homerl.worlds.users.user_factory import make_llm_users, open_user_factory
+from homerl.worlds.users import (
+    LLMUser,
+    build_user_prompt,
+    dialogue_text,
+    make_llm_users,
+    open_user_factory,
+    parse_user_answer,
+)
 
 
 @pytest.fixture(autouse=True)

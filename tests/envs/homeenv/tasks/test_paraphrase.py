@@ -17,7 +17,7 @@ from homerl.models.endpoint.endpoint_settings import ParaphraseSettings
 from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import read_rows
-from homerl.play.words.splits import split_of
+from homerl.play.words.grammar import split_of
 from homerl.synth.recipe import SynthesisConfig
 from homerl.synth.shards import make_shard
 from homerl.worlds.paraphraser import ParaphraseRejected

@@ -13,18 +13,18 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 from homerl.envs.homeenv.tasks.actions import actions, home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
-from homerl.envs.homeenv.tasks.device_traits import OFF, ON, above_trait, match_devices
 from homerl.envs.homeenv.tasks.goals import HeardReplies
 from homerl.envs.homeenv.tasks.intents import Ask, intent_families
-from homerl.envs.homeenv.tasks.intents.questions import propose_how_warm, propose_warmer_room
+from homerl.envs.homeenv.tasks.intents.device_choice import OFF, ON, above_trait, match_devices
+from homerl.envs.homeenv.tasks.intents.query import ask_how_warm, ask_warmer_room
 from homerl.envs.homeenv.tasks.situation import writer_of
 from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.play.words.answer_rules import Answer, judge_answer_by_rules
-from homerl.play.words.splits import Voice
+from homerl.play.words.grammar import Voice
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.tasks.intents import PATIENT, TOOLSETS, Idle, blueprints, drafts, expert_plays, idle_plays
 
 FAMILY = "query"
@@ -63,8 +63,8 @@ def test_numbers_in_the_names_of_rooms_and_devices_are_no_answers():
     rooms = [room | {"name": f"dinette {number}"} for number, room in enumerate(told["rooms"], 1)]
     home, asked = home_from_json(told | {"rooms": rooms}, "numbered"), 0
     for seed in range(12):
-        for way in (propose_how_warm, propose_warmer_room):
-            draft = way(home, random.Random(seed))
+        for way in (ask_how_warm, ask_warmer_room):
+            draft = next(way(home, random.Random(seed)), None)
             if draft is not None:
                 said = draft.reply.words(Speaker(home, Voice(), "clear", random.Random(seed)))
                 assert judge_answer_by_rules(draft.answer, said) == "right", (draft.answer, said)

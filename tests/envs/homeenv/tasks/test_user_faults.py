@@ -6,10 +6,9 @@ import pytest
 
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, intent_families, make_home_blueprint
 from homerl.envs.homeenv.tasks.persona import (
+    HomePersona,
     find_contradiction,
     find_leaked_word,
-    find_utterance_fault,
-    is_on_topic,
     numbers_in_text,
     texts_told_to_person,
 )
@@ -117,7 +116,7 @@ def test_no_way_of_saying_a_wish_is_charged_and_every_other_wish_is():
         episode = begin_episode(make_home_blueprint(recipe, "train", seed))
         intents = episode.blueprint.intents
         for intent in intents:
-            assert not any(find_utterance_fault(query, episode, intents) for query in intent.queries)
+            assert not any(HomePersona(episode).fault(query, intents) for query in intent.queries)
             for other in intents:
                 charged[other is intent] += [bool(faults(query, episode, [intent])) for query in other.queries]
     assert sum(charged[True]) <= 0.01 * len(charged[True]) and sum(charged[False]) >= 0.9 * len(charged[False])
@@ -190,8 +189,8 @@ def test_no_sentence_of_the_scripted_user_is_a_leak_and_most_are_on_topic(langua
         for intent in episode.blueprint.intents:
             for text in (*intent.queries, intent.clarification):
                 assert find_leaked_word(text, "", episode.situation.home, load_manner(language)) is None, text
-            topics.append(is_on_topic(intent.queries[0], episode, intent))
-            assert not is_on_topic("Done.", episode, intent)
+            topics.append(HomePersona(episode).on_topic(intent.queries[0], intent))
+            assert not HomePersona(episode).on_topic("Done.", intent)
     judged = [topic for topic in topics if topic is not None]
     assert sum(judged) > 0.6 * len(judged) > 0
 

@@ -10,8 +10,8 @@ from functools import cache
 import pytest
 
 from homerl.envs.homeenv.diversity import equal_family_weights
-from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.language import home_grammar
+from homerl.envs.homeenv.maker.home_names import load_lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from homerl.app.runs.recipe import load_recipe
 from homerl.envs.homeenv.diversity import blueprint_recipe, measure_diversity
-from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.play.words.splits import (
+from homerl.play.words.grammar import (
     AS_IT_IS,
     Voice,
     Writing,

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scene_household import scene_household
 
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.personalhome.sim.scene import transcript_reader as reading
-from homerl.envs.personalhome.sim.scene.transcript_schema import parse_video_timestamp
+from homerl.envs.personalhome.sim.scene.transcript import parse_video_timestamp
 from homerl.envs.personalhome.sim.scene.transcript_writer import playable_situations, write_transcript
+from homerl.envs.personalhome.sim.tools import scene_tools as reading
 
 SCENE = write_transcript(scene_household(3), "smoke", 1)
 EVENTS = SCENE.video_description.entities.events

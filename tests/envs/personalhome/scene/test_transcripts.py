@@ -29,8 +29,7 @@ from homerl.envs.personalhome.sim.scene.scene_scripts import (
     load_stage,
     situation_domain,
 )
-from homerl.envs.personalhome.sim.scene.transcript import Transcript
-from homerl.envs.personalhome.sim.scene.transcript_schema import format_video_timestamp, parse_video_timestamp
+from homerl.envs.personalhome.sim.scene.transcript import Transcript, format_video_timestamp, parse_video_timestamp
 from homerl.envs.personalhome.sim.scene.transcript_writer import light_at_hour, playable_situations, write_transcript
 from homerl.envs.personalhome.sim.situations import load_situations
 

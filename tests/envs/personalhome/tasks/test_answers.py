@@ -22,7 +22,7 @@ from homerl.envs.personalhome.tasks.answer_parser import (
     parse_ranking,
 )
 from homerl.envs.personalhome.tasks.blueprint import Choice, Grounding, Part, PersonalHomeBlueprint
-from homerl.envs.personalhome.tasks.task_goals import answer_goals
+from homerl.envs.personalhome.tasks.situation import answer_goals
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),

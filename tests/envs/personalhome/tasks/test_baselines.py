@@ -8,25 +8,25 @@ from collections import Counter
 
 import pytest
 
-from homerl.envs.personalhome.bench.episode_results import personalhome_failure
-from homerl.envs.personalhome.bench.scenes_suite import build_scene_instances as scene_instances
+from homerl.envs.personalhome.bench.run_results import personalhome_failure
 from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, build_household_instances
-from homerl.envs.personalhome.tasks.baselines import BASELINES
+from homerl.envs.personalhome.bench.suite import build_scene_instances as scene_instances
 from homerl.envs.personalhome.tasks.blueprint import LETTERS
+from homerl.envs.personalhome.tasks.expert import BASELINES
 from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 
 @pytest.fixture(scope="module", params=("en", "zh"))
 def instances(request) -> list[PersonalHomeInstance]:
-    return list(build_household_instances(0, request.param, Counter(), lambda done, total: None, 3))
+    return list(build_household_instances(0, request.param, Counter(), 3))
 
 
 @pytest.fixture(scope="module")
 def scenes():
-    made = scene_instances(0, "en", Counter(), lambda done, total: None)
+    made = scene_instances(0, "en", Counter())
     return [one for one, _ in zip(made, range(40), strict=False)]
 
 

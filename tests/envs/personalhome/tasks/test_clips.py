@@ -13,14 +13,14 @@ from scripted_server import MODEL, ScriptedServer
 
 from homerl.app import play_suite as evaluation
 from homerl.app.play_suite import BenchRun, run_benchmark
-from homerl.bench.rescore import rescore_run
+from homerl.bench.stored_scores import rescore_run
 from homerl.bench.suites import read_suite, write_suite
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.scenes_suite import ScenesSuite, build_scene_instances
+from homerl.envs.personalhome.bench.suite import ScenesSuite, build_scene_instances
 from homerl.envs.personalhome.bench.suite import build_household_instances as build_plain
 from homerl.envs.personalhome.sim.env import result_to_observation
 from homerl.envs.personalhome.tasks.expert import right_answer
-from homerl.models.endpoint.clip_images import MOST, add_frame_images
+from homerl.models.endpoint.llm_agent import MOST, add_frame_images
 from homerl.play.trajectory import read_rows
 
 pillow = pytest.importorskip("PIL.Image")
@@ -30,7 +30,7 @@ COLOURS = ("red", "lime", "blue", "yellow", "fuchsia", "aqua")  # of the clip's 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
     """A suite of two households with scenes, with a choice of each."""
-    found = list(build_scene_instances(5, "en", Counter(), lambda done, total: None, 2))
+    found = list(build_scene_instances(5, "en", Counter(), 2))
     path = tmp_path_factory.mktemp("suite") / "scenes.jsonl"
     choices = {one.household: one for one in found if one.task.kind == "choice"}
     write_suite(iter(choices.values()), path)
@@ -220,7 +220,7 @@ def test_what_videos_cannot_be_served_for_is_refused_with_what_to_do(suite, clip
     (folder / "7.png").write_text("no image")
     assert f"{folder / '7.png'} the file is neither" in refused(suite, tmp_path / "out", videos=tmp_path / "empty")
     plain = tmp_path / "plain.jsonl"
-    write_suite(build_plain(5, "en", Counter(), lambda done, total: None, 1), plain)
+    write_suite(build_plain(5, "en", Counter(), 1), plain)
     assert "personalhome-bench have no videos" in refused(plain, tmp_path / "out", videos=clips)
     assert not (tmp_path / "out").exists()
 

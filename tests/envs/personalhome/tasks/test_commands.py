@@ -16,14 +16,11 @@ from homerl.app.cli.app import app
 from homerl.bench.runner import EpisodePace, ParticipantFactories, SuiteInstances, run_suite
 from homerl.bench.scores import score_results
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.episode_results import read_named_results
-from homerl.envs.personalhome.bench.judge_figures import FILE, merge_verdicts
-from homerl.envs.personalhome.bench.plan_reflection import FILE as REVISIONS
-from homerl.envs.personalhome.bench.scores_report import build_scores_report
+from homerl.envs.personalhome.bench.judged_runs import REVISIONS, VERDICTS, merge_verdicts
+from homerl.envs.personalhome.bench.run_results import read_named_results
+from homerl.envs.personalhome.bench.scores_report import build_scores_report, render_scores, scores_terminal_tables
 from homerl.envs.personalhome.bench.suite import build_household_instances
-from homerl.envs.personalhome.pages.scores_page import render_scores, scores_terminal_tables
-from homerl.envs.personalhome.tasks.baselines import BASELINES
-from homerl.envs.personalhome.tasks.expert import right_answer
+from homerl.envs.personalhome.tasks.expert import BASELINES, right_answer
 from homerl.report.pages.bench_report import write_bench_report
 
 LANGUAGE = "en"
@@ -31,7 +28,7 @@ LANGUAGE = "en"
 
 @pytest.fixture(scope="module")
 def instances():
-    return list(build_household_instances(2026, LANGUAGE, Counter(), lambda done, total: None, households=3))
+    return list(build_household_instances(2026, LANGUAGE, Counter(), households=3))
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +134,7 @@ def test_the_judges_are_asked_once_and_scores_asks_nobody(runs):
 
 
 def test_a_judge_that_was_killed_goes_on_with_what_is_missing(runs):
-    expert, file = runs[0], runs[0] / FILE
+    expert, file = runs[0], runs[0] / VERDICTS
     with ScriptedServer(answer=judge) as server:
         homerl("judge", expert, *judging(server))
         whole, figures = file.read_bytes(), build_scores_report([expert])
@@ -192,7 +189,7 @@ def test_the_judge_of_meaning_decides_what_rules_leave_open(runs):
 
 
 def _without_verdict(folder):
-    rows = [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
+    rows = [json.loads(line) for line in (folder / VERDICTS).read_text().splitlines()]
     return next(
         {key: value for key, value in row.items() if key != "verdict"} for row in rows if row["mode"] == "equivalence"
     )

@@ -28,7 +28,7 @@ WAIT = 60  # seconds
 
 @pytest.fixture(scope="module")
 def instances():
-    return list(build_household_instances(2026, "en", Counter(), lambda done, total: None, households=3))
+    return list(build_household_instances(2026, "en", Counter(), households=3))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.personalhome.bench.score_figures import compute_run_scores, difference_figure, mean_figure, share_figure
+from homerl.envs.personalhome.bench.run_results import compute_run_scores, difference_figure, mean_figure, share_figure
 from homerl.envs.personalhome.tasks import benchmark_metrics as metrics
 from homerl.envs.personalhome.tasks.benchmark_metrics import CUTS, ERRORS
 

@@ -14,13 +14,19 @@ from typer.testing import CliRunner
 from homerl.app.cli.app import app
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import call_message, text_message, tool_call
-from homerl.envs.personalhome.pages import task_view
-from homerl.envs.personalhome.pages.episode_replay import EpisodeMarks, EpisodeReplay, replay_episode
-from homerl.envs.personalhome.pages.household_page import EpisodeView, HouseholdPage, render_household
+from homerl.envs.personalhome.pages import household_page
+from homerl.envs.personalhome.pages.household_page import (
+    EpisodeMarks,
+    EpisodeReplay,
+    EpisodeView,
+    HouseholdPage,
+    render_household,
+    replay_episode,
+)
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.tasks.author import make_personalhome_blueprint
-from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
+from homerl.envs.personalhome.tasks.expert import BASELINES
 from homerl.envs.personalhome.tasks.plan_rules import reference_plan
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
@@ -28,7 +34,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory, trajectory_to_row, write_rows
 from homerl.report.pages.world_pages import find_episode
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.pages.test_view_home import CONTRAST
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"
@@ -242,7 +248,7 @@ def test_a_step_that_is_refused_says_why_and_what_is_written_down_changes_nothin
     broken = {**program["steps"][0], "feature": "fly"}
     writes = {**broken, "appliance": "toolbox", "feature": "update_appliance_status", "args": {}}
     plan = [{"program_id": "p", "steps": [broken, writes, *program["steps"]]}]
-    view, right = (task_view.view_of_programs(one.household, programs) for programs in (plan, reference_plan(one)))
+    view, right = (household_page.view_of_programs(one.household, programs) for programs in (plan, reference_plan(one)))
     (_, steps), *_ = view.programs
     assert "fly" in steps[0].refusal and steps[1].refusal and not steps[0].changes and not steps[1].changes
     assert view.changes == tuple(change for step in right.programs[0][1] for change in step.changes)

@@ -13,17 +13,21 @@ from pydantic import ValidationError
 from scripted_server import Faults, ScriptedServer
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.judge.answer_judge import decide_answers, equivalence_question
-from homerl.envs.personalhome.judge.judge_client import VerdictStore, ask_judge, make_judge_client
-from homerl.envs.personalhome.judge.judge_prompts import RefusedStep, judge_personas, load_judge_words, revision_message
-from homerl.envs.personalhome.judge.plan_judge import (
+from homerl.envs.personalhome.judge.answer_and_plan_judge import (
+    RefusedStep,
     absolute_question,
     assign_letters,
+    decide_answers,
+    equivalence_question,
+    judge_personas,
+    load_judge_words,
     overall_scores,
     persona_scores,
     read_plan_ranking,
     relative_questions,
+    revision_message,
 )
+from homerl.envs.personalhome.judge.judge_client import VerdictStore, ask_judge, make_judge_client
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.structured_answers import StructuredClient

@@ -16,8 +16,7 @@ from homerl.envs.personalhome.adapter import WORLD
 from homerl.envs.personalhome.sim.generate.consistency_rules import household_problems
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
-from homerl.envs.personalhome.tasks.task_goals import is_choice_right
+from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, is_choice_right
 from homerl.models.endpoint.endpoint import make_endpoint
 from homerl.models.endpoint.endpoint_settings import AuthorSettings
 from homerl.models.endpoint.structured_answers import StructuredClient

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.personalhome.tasks.questions import household_tables as scene_tables
-from homerl.envs.personalhome.tasks.questions.counterfactual_edits import shift_edits, swap_edits
+from homerl.envs.personalhome.tasks.questions import question_programs as scene_tables
+from homerl.envs.personalhome.tasks.questions.counterfactual_edits import FactorEdit, shift_edits, swap_edits
 from homerl.envs.personalhome.tasks.questions.families import Deed, QuestionCandidate, question_candidates
-from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables
 from homerl.envs.personalhome.tasks.questions.question_maker import _values_nearby, answer_candidate
 from homerl.envs.personalhome.tasks.questions.question_programs import (
     ColumnValues,
     Extreme,
     Follow,
+    HouseholdTables,
     NoAnswer,
     OnlyValue,
     RowCount,
@@ -177,13 +177,13 @@ RELATIVE = [  # frame, what it names, the table, row and column that are asked f
 
 
 def drawn(seed: int) -> list[Any]:
-    return [edit for each in (swap_edits, shift_edits) for _, edit in each(HOME, random.Random(seed))]
+    return [FactorEdit(*row) for each in (swap_edits, shift_edits) for _, *row in each(HOME, random.Random(seed))]
 
 
 @pytest.mark.parametrize(("frame", "named", "asked", "answer"), RELATIVE)
 def test_an_assumption_that_goes_by_another_value(frame, named, asked, answer):
     edits = [edit for seed in range(60) for edit in drawn(seed) if edit.frame == frame]
-    edit = next(edit for edit in edits if named.items() <= {name: slot.value for name, slot in edit.slots.items()}.items())
+    edit = next(edit for edit in edits if named.items() <= {name: value for name, (_, value) in edit.slots.items()}.items())
     table, key, column = asked
     assert [row[column] for row in edit.tables.rows[table] if key in row.values()] == [answer]
 
@@ -198,7 +198,7 @@ def test_no_assumption_leaves_what_is_possible():
 def test_every_candidate_names_what_it_asks_about():
     found = question_candidates(TABLES)
     assert len({(one.family, str(one.slots)) for one in found}) == len(found), "no question is asked twice"
-    times = [one for one in found if one.family == "times" and one.slots["deed"].value == Deed("cooked", "pizza")]
+    times = [one for one in found if one.family == "times" and one.slots["deed"][1] == Deed("cooked", "pizza")]
     assert len(times) == 1 and answer_candidate(times[0], TABLES).answer == 2
 
 

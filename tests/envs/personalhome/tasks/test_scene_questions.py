@@ -6,21 +6,21 @@ from datetime import datetime
 
 import pytest
 
-from homerl.envs.personalhome.tasks.questions.families import question_candidates
-from homerl.envs.personalhome.tasks.questions.household_tables import TABLES, HouseholdTables, SceneAct
-from homerl.envs.personalhome.tasks.questions.question_maker import answer_candidate
+from homerl.envs.personalhome.tasks.questions.counterfactual_edits import FactorEdit, present_scene_edits
+from homerl.envs.personalhome.tasks.questions.families import ACTS, HEARD, LOOSE, TIMED, question_candidates
+from homerl.envs.personalhome.tasks.questions.question_maker import answer_candidate, load_phrases
 from homerl.envs.personalhome.tasks.questions.question_programs import (
     MOST_STEPS,
+    TABLES,
     ColumnValues,
+    HouseholdTables,
     NoAnswer,
     OnlyValue,
+    SceneAct,
     Where,
     count_operations,
     program_difficulty,
 )
-from homerl.envs.personalhome.tasks.questions.question_wording import load_phrases
-from homerl.envs.personalhome.tasks.questions.scene_edits import present_scene_edits
-from homerl.envs.personalhome.tasks.questions.scene_families import ACTS, HEARD, LOOSE, TIMED
 
 FIELD = re.compile(r"\{(\w+)\}")
 ENTER, TAKE_POT = SceneAct("enter", "ann", zone="kitchen"), SceneAct("take", "ann", "pot", "counter")
@@ -163,7 +163,9 @@ GOLDEN = [  # family, the values that its slots have, the answer
 
 def asked(family, slots):
     """The one candidate of a family whose slots have these values."""
-    fits = [one for one in ASKED if one.family == family and {name: slot.value for name, slot in one.slots.items()} == slots]
+    fits = [
+        one for one in ASKED if one.family == family and {name: value for name, (_, value) in one.slots.items()} == slots
+    ]
     assert len(fits) == 1, (family, slots, len(fits))
     return fits[0]
 
@@ -216,8 +218,9 @@ def test_languages_have_the_same_sentences_and_name_the_same_slots(group):
 def edited(frame, **slots):
     """The tables after the first edit of a frame whose slots have these values."""
     for seed in range(40):
-        for _, edit in present_scene_edits(SCENE, random.Random(seed)):
-            if edit.frame == frame and all(edit.slots[name].value == value for name, value in slots.items()):
+        for _, *row in present_scene_edits(SCENE, random.Random(seed)):
+            edit = FactorEdit(*row)
+            if edit.frame == frame and all(edit.slots[name][1] == value for name, value in slots.items()):
                 return edit.tables
     raise AssertionError(frame)
 
@@ -271,5 +274,5 @@ def test_an_edit_of_the_setting_changes_what_is_seen():
 
 
 def test_edits_have_sentences():
-    frames = {edit.frame for _, edit in present_scene_edits(SCENE, random.Random(0))}
+    frames = {FactorEdit(*row).frame for _, *row in present_scene_edits(SCENE, random.Random(0))}
     assert frames == set(load_phrases("en")["scenes"]["edits"])

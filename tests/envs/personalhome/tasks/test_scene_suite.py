@@ -13,19 +13,19 @@ import pytest
 
 from homerl.bench.suites import instance_to_line
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.scenes_suite import (
-    HOUSEHOLDS,
+from homerl.envs.personalhome.bench.suite import (
     QUESTIONS,
     RECIPE,
+    SCENE_HOUSEHOLDS,
     build_scene_instances,
     draw_question_tasks,
     make_filmed_household,
     question_difficulties,
 )
+from homerl.envs.personalhome.sim.env import call_household_tool
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.scene.scene_scripts import DOMAINS, situation_domain
-from homerl.envs.personalhome.sim.scene.transcript_reader import readable_ids
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool
+from homerl.envs.personalhome.sim.tools.scene_tools import readable_ids
 from homerl.envs.personalhome.tasks.author import (
     make_features_task,
     make_personalhome_blueprint,
@@ -33,20 +33,19 @@ from homerl.envs.personalhome.tasks.author import (
     scene_signs,
     task_to_blueprint,
 )
-from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.expert import evidence_calls, scene_reads
+from homerl.envs.personalhome.tasks.expert import BASELINES, evidence_calls, scene_reads
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, personalhome_system_prompt
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ROOT = Path(__file__).parents[4]
 BUILD = """
 from collections import Counter
 from homerl.bench.suites import instance_to_line
-from homerl.envs.personalhome.bench.scenes_suite import build_scene_instances
-instances = build_scene_instances(5, "en", Counter(), lambda done, total: None, 3)
+from homerl.envs.personalhome.bench.suite import build_scene_instances
+instances = build_scene_instances(5, "en", Counter(), 3)
 print("".join(map(instance_to_line, instances)), end="")
 """
 DOMAIN = tuple(DOMAINS)
@@ -55,7 +54,7 @@ DOMAIN = tuple(DOMAINS)
 @lru_cache
 def built():
     """The instances of three households."""
-    return tuple(build_scene_instances(5, "en", Counter(), lambda done, total: None, 3))
+    return tuple(build_scene_instances(5, "en", Counter(), 3))
 
 
 @lru_cache
@@ -156,7 +155,7 @@ def test_ids_and_questions_of_a_household_differ():
 
 
 def test_all_households_together_ask_as_much_as_the_paper_and_of_each_difficulty_alike():
-    levels = Counter(level for number in range(HOUSEHOLDS) for level in question_difficulties(number))
+    levels = Counter(level for number in range(SCENE_HOUSEHOLDS) for level in question_difficulties(number))
     assert levels.total() == QUESTIONS
     assert max(levels.values()) - min(levels.values()) <= 2
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from homerl.envs.personalhome.sim.env import call_household_tool
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Fact, Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool
 from homerl.envs.personalhome.sim.vocabulary import household_cast, load_fact_words
 from homerl.envs.personalhome.tasks.author import task_to_blueprint
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe, Plans
-from homerl.envs.personalhome.tasks.questions.household_tables import FACT, Row, make_household_tables
+from homerl.envs.personalhome.tasks.questions.question_programs import FACT, Row, make_household_tables
 from homerl.envs.personalhome.tasks.situation import personalhome_system_prompt
 
 Shown = Mapping[str, Any]
@@ -99,7 +99,7 @@ def of_sensor(state: HouseholdState, name: str) -> Place:
 
 
 def of_state(state: HouseholdState, name: str) -> Place:
-    kind = "sensor" if name in [device.did for device in state.sensors] else "appliance"
+    kind = "sensor" if name in [device.did for device in state.devices_of_kind("sensor")] else "appliance"
     return Place(
         f"get_{kind}s",
         {f"{kind}_names": [name]},

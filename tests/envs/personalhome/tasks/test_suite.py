@@ -10,13 +10,13 @@ import pytest
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, build_household_instances
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words
-from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, LEVELS
+from homerl.envs.personalhome.tasks.expert import BASELINES
 from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory
-from homerl.play.words.splits import split_of
+from homerl.play.words.grammar import split_of
 from homerl.worlds.registry import begin_episode, known_suites
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 LANGUAGES = ("en", "zh")
 HOUSEHOLDS = 3
@@ -24,7 +24,7 @@ HOUSEHOLDS = 3
 
 @pytest.fixture(scope="module", params=LANGUAGES)
 def instances(request) -> list[PersonalHomeInstance]:
-    return list(build_household_instances(0, request.param, Counter(), lambda done, total: None, HOUSEHOLDS))
+    return list(build_household_instances(0, request.param, Counter(), HOUSEHOLDS))
 
 
 def played(instance: PersonalHomeInstance, agent: str, setting: str = "agentic") -> Trajectory:
@@ -39,7 +39,7 @@ def test_each_household_has_one_task_of_each_kind(instances):
 
 
 def test_the_same_seed_gives_the_same_bytes(instances):
-    again = build_household_instances(0, instances[0].language, Counter(), lambda done, total: None, HOUSEHOLDS)
+    again = build_household_instances(0, instances[0].language, Counter(), HOUSEHOLDS)
     assert [one.model_dump_json() for one in again] == [one.model_dump_json() for one in instances]
 
 

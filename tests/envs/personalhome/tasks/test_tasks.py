@@ -21,8 +21,8 @@ import pytest
 
 from homerl.envs.core.messages import call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.personalhome.bench.scenes_suite import FAMILIES, make_filmed_household
-from homerl.envs.personalhome.sim.appliance_features import rank_features
+from homerl.envs.personalhome.bench.suite import FAMILIES, make_filmed_household
+from homerl.envs.personalhome.sim.appliance_catalogue import rank_features
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import weather_shown
@@ -30,30 +30,28 @@ from homerl.envs.personalhome.sim.scene.scene_scripts import DOMAINS
 from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 from homerl.envs.personalhome.tasks.answer_parser import decide_by_rules, matches_variant
 from homerl.envs.personalhome.tasks.author import MARGIN, draw_task, make_personalhome_blueprint, make_question_task
-from homerl.envs.personalhome.tasks.baselines import BASELINES, ConstantAgent
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.expert import PersonalHomeExpert, evidence_calls, right_answer
+from homerl.envs.personalhome.tasks.expert import BASELINES, ConstantAgent, PersonalHomeExpert, evidence_calls, right_answer
 from homerl.envs.personalhome.tasks.plan_rules import household_needs, judge_plan, reference_plan
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import draw_edits
 from homerl.envs.personalhome.tasks.questions.families import question_candidates
-from homerl.envs.personalhome.tasks.questions.household_tables import make_household_tables
 from homerl.envs.personalhome.tasks.questions.question_maker import (
+    QuestionWording,
     answer_candidate,
     draw_counterfactuals,
     draw_distractors,
     draw_questions,
     is_answer_stated,
+    load_phrases,
 )
-from homerl.envs.personalhome.tasks.questions.question_programs import NoAnswer, count_operations
-from homerl.envs.personalhome.tasks.questions.question_wording import WHAT, QuestionWording, load_phrases
-from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
-from homerl.envs.personalhome.tasks.task_goals import answer_goals
+from homerl.envs.personalhome.tasks.questions.question_programs import NoAnswer, count_operations, make_household_tables
+from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, answer_goals
 from homerl.envs.personalhome.tasks.text_normal_form import normal_form
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.rewards.composite import step_rewards
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ROOT = Path(__file__).parents[4]
 LANGUAGES = ("en", "zh")
@@ -107,8 +105,6 @@ def scenes_asked(language: str):
 
 @both
 def test_every_question_assumption_and_answer_has_words(language):
-    groups = {kind: load_vocabulary().group_keys(group) for kind, group in WHAT.items()}
-    groups["occupations"] = load_vocabulary().group_keys("occupations")
     frames: set[str] = set()
     for seed in HOUSEHOLDS[:8]:
         home, rng = household(seed, language), random.Random(seed)
@@ -118,7 +114,7 @@ def test_every_question_assumption_and_answer_has_words(language):
             if (question := answer_candidate(candidate, tables)) is not None:
                 texts = wording.answer_texts(candidate.answer, question.answer)
                 assert texts and all(texts) and len(set(texts)) == len(texts)
-        assumptions = [edit for _, edit in draw_edits(tables, groups, rng)]
+        assumptions = [edit for _, edit in draw_edits(tables, rng)]
         assert all(wording.assumption_text(edit, rng) for edit in assumptions)
         frames |= {edit.frame for edit in assumptions}
     assert frames == set(load_phrases(language)["edits"])
@@ -131,9 +127,7 @@ def test_english_agrees_with_things_in_the_plural_and_needs_no_article():
         home = household(seed, "en")
         wording, tables = QuestionWording(home), make_household_tables(home)
         texts |= {text for one in question_candidates(tables) for text in wording.question_texts(one)}
-        groups = {kind: load_vocabulary().group_keys(group) for kind, group in WHAT.items()}
-        groups["occupations"] = load_vocabulary().group_keys("occupations")
-        drawn = draw_edits(tables, groups, random.Random(seed))
+        drawn = draw_edits(tables, random.Random(seed))
         texts |= {wording.assumption_text(edit, random.Random(seed)) for _, edit in drawn}
         things |= {name for name in wording.fact_cast.devices.values() if name.endswith(("blinds", "lights", "sprinklers"))}
     many = "|".join(map(re.escape, things))
@@ -155,7 +149,7 @@ def test_a_program_gives_the_same_single_answer_again_and_its_difficulty_is_its_
 
 def by_hand(question, home):
     """The answer of a question of some families, computed from the household's facts without its program."""
-    slots = {name: slot.value for name, slot in question.candidate.slots.items()}
+    slots = {name: value for name, (_, value) in question.candidate.slots.items()}
     facts = [(memory.time, memory.fact) for memory in home.memories]
     family, who = question.candidate.family, slots.get("who")
     members = {member.member_id: member for member in home.members}
@@ -193,7 +187,7 @@ def test_answers_agree_with_answers_by_hand(language):
 
 def used_by_hand(question, home):
     """The answer of a question about use, by all that the household is told: who cooks or adjusts uses an appliance."""
-    what = {name: slot.value for name, slot in question.candidate.slots.items()}
+    what = {name: value for name, (_, value) in question.candidate.slots.items()}
     family, who = question.candidate.family, what.get("who")
     told = home.context.events if family == "last_used_event" else (*home.memories, *home.context.events)
     uses = [(one.time, one.fact.who, one.fact.appliance) for one in told if one.fact.kind in ("used", "cooked", "adjusted")]
@@ -219,7 +213,7 @@ def test_who_cooks_or_adjusts_has_used_the_appliance(language):
         tables = make_household_tables(home)
         for candidate in question_candidates(tables):
             family, deed = candidate.family, candidate.slots.get("deed")
-            about_use = deed.value.kind == "used" if deed else family.endswith(("_used", "used_event"))
+            about_use = deed[1].kind == "used" if deed else family.endswith(("_used", "used_event"))
             if about_use and family in USES and (question := answer_candidate(candidate, tables)):
                 assert used_by_hand(question, home) == question.answer, (seed, question.candidate)
                 families[family] += 1
@@ -305,14 +299,12 @@ def named(condition, variants):
 @pytest.mark.parametrize("filmed", [False, True])
 def test_an_assumption_names_its_answer_only_if_none_can_be_found_that_does_not(language, filmed):
     """Asked what somebody cooked last, "assume that it was soup" leaves no question; another memory's date does."""
-    groups = {kind: load_vocabulary().group_keys(group) for kind, group in WHAT.items()}
-    groups["occupations"] = load_vocabulary().group_keys("occupations")
     found = Counter()
     for _, wording, question in scenes_asked(language)[::2] if filmed else asked(language)[::10]:
         rng, program, base = random.Random(1), question.candidate.program, question.answer
         pair = draw_counterfactuals(question, wording, rng)
         silent = set()
-        for _, edit in draw_edits(question.tables, groups, random.Random(1)):
+        for _, edit in draw_edits(question.tables, random.Random(1)):
             with suppress(NoAnswer):
                 answer = program.run_on(edit.tables).value
                 stated = named(wording.assumption_text(edit, rng), wording.answer_texts(question.candidate.answer, answer))

@@ -19,8 +19,7 @@ from homerl.app.chat.session import ChatPartner, ChatSession, ChatTerms
 from homerl.envs.core.messages import call_message, text_message, tool_call
 from homerl.envs.homeenv.maker.make import HomeRecipe
 from homerl.host.web_server import ServerAddress
-from homerl.play.chat_messages import Observation
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.play.trajectory import trajectory_from_row
 from homerl.worlds.registry import default_world
 

@@ -14,17 +14,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homerl.app.chat.partner import ChatRequest, make_local_partner, open_chat_session
-from homerl.app.chat.session import AgentAct, ChatPartner, ChatSession, ChatTerms, Event, SessionNote, save_chat
+from homerl.app.chat.session import (
+    AgentAct,
+    ChatPartner,
+    ChatRequest,
+    ChatSession,
+    ChatTerms,
+    Event,
+    SessionNote,
+    make_local_partner,
+    open_chat_session,
+    save_chat,
+)
 from homerl.app.served.model_agents import load_local_model
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.home_file import load_home
-from homerl.envs.homeenv.visits.home_visits import find_visit_changes
-from homerl.play.chat_messages import Observation
+from homerl.envs.homeenv.visits import find_visit_changes
 from homerl.play.faults import InfraError
 from homerl.play.replay import reverify_file
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from homerl.report.pages.flywheel_report import readable_dialogue
 from homerl.worlds.registry import default_world, restore_situation
 
@@ -271,7 +280,7 @@ def test_a_run_is_met_in_the_homes_of_its_benchmark(tiny: Path, tmp_path: Path) 
 
 
 def test_what_a_device_lacks_because_it_is_off_is_no_change() -> None:
-    before = load_home(Path(__file__).parents[3] / "benchmarks/sixty/home.json")
+    before = load_home(Path(__file__).parents[3] / "benchmarks/sentences/home.json")
     speaker = next(device for device in before.plan.devices if "speaker" in device.name)
     after = before.fork()
     after.call(speaker.did, "turn_off", ())

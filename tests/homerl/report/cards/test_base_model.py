@@ -10,8 +10,7 @@ from tiny_agent import DIALOGUE, ROWS, SIZES, TOOLS
 from transformers import AutoModelForCausalLM
 
 from homerl.app.served import smollm2
-from homerl.envs.core.documents import InputError
-from homerl.envs.core.hashing import file_sha256
+from homerl.envs.core.documents import InputError, file_sha256
 from homerl.report.cards.export import export_model
 from homerl.train.tiny_model import TinyConfig, make_tiny_model
 from homerl.train.training_setup import load_chat_tokenizer

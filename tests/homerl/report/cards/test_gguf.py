@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from homerl.app.cli.app import app
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import tool_call
-from homerl.play.chat_messages import build_chat_template, with_generation_tags, without_generation_tags
+from homerl.models.policy.chat_template import build_chat_template, with_generation_tags, without_generation_tags
 from homerl.report.cards.export import export_model
 from homerl.report.cards.gguf_and_ollama import KINDS, check_convertible, gguf_vocabulary, pre_tokenizer_name, write_gguf
 from homerl.train.tiny_model import TinyConfig, make_tokenizer

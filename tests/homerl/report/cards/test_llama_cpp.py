@@ -15,7 +15,7 @@ from tiny_agent import DIALOGUE, TOOLS, make_agent, on_smollm2, prompts  # noqa:
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
 from homerl.envs.core.messages import tool_call  # noqa: E402
-from homerl.play.chat_messages import parse_reply  # noqa: E402
+from homerl.play.tool_call_parser import parse_reply  # noqa: E402
 from homerl.report.cards.export import export_model  # noqa: E402
 
 DOCS = Path(__file__).parents[4] / "docs"

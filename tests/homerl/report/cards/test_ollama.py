@@ -9,7 +9,7 @@ import jinja2
 import pytest
 from tiny_agent import DIALOGUE, TOOLS, prompts
 
-from homerl.play.chat_messages import build_chat_template, without_generation_tags
+from homerl.models.policy.chat_template import build_chat_template, without_generation_tags
 from homerl.report.cards.gguf_and_ollama import go_chat_template, render_modelfile
 
 RENDERER = Path(__file__).parents[3] / "helpers/go_template/main.go"

@@ -15,11 +15,11 @@ from tiny_agent import DIALOGUE, TOOLS, make_agent
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from homerl.app.chat.partner import ChatRequest, open_chat_session
+from homerl.app.chat.session import ChatRequest, open_chat_session
 from homerl.app.cli.app import app
 from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.app.served.model_agents import load_local_model, make_model_agents
-from homerl.bench.score_provenance import read_complete_scores
+from homerl.bench.stored_scores import read_complete_scores
 from homerl.bench.suites import write_suite
 from homerl.envs.assistant.commands.serve_agent import choose_prompt_settings
 from homerl.envs.core.documents import InputError

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import Parameter
 
-from homerl.train.devices.optimizers import adamw as module
-from homerl.train.devices.optimizers.adamw import AdamW, use_float32_masters
+from homerl.train.parallel import adamw as module
+from homerl.train.parallel.adamw import AdamW, use_float32_masters
 
 SHAPES = [(30, 7), (5,), (), (0, 4), (3, 1, 8)]
 

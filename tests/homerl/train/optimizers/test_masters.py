@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from homerl.train.devices.optimizers import adamw as module
-from homerl.train.devices.optimizers.adamw import split_into_buckets, use_float32_masters
+from homerl.train.parallel import adamw as module
+from homerl.train.parallel.adamw import split_into_buckets, use_float32_masters
 
 
 def stored(bits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

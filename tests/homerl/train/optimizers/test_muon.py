@@ -7,8 +7,8 @@ import copy
 import pytest
 import torch
 
-from homerl.train.devices.optimizers.adamw import use_float32_masters
-from homerl.train.devices.optimizers.muon import MuonWithAdamW, is_hidden_matrix
+from homerl.train.parallel.adamw import use_float32_masters
+from homerl.train.parallel.muon import MuonWithAdamW, is_hidden_matrix
 from homerl.train.tiny_model import TinyConfig, make_random_model
 
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from homerl.train.devices import parallel as owned
 from homerl.train.engines.transformers import InPlace
+from homerl.train.parallel import parallel_trainer as owned
 from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.train.update.rlve import train_rlve
 from homerl.train.update.sft import PackedSFTTrainer, train_sft

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from launches import ROOT
 
-from homerl.train.devices.optimizers.muon import count_shard_rows
+from homerl.train.parallel.muon import count_shard_rows
 
 TRAINER = ROOT / "tests/helpers/sharded_muon.py"
 

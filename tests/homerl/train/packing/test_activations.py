@@ -14,12 +14,17 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from homerl.envs.core.documents import InputError
 from homerl.train.activation_memory import count_model_memory
-from homerl.train.devices.parallel import match_adapter_dtype
-from homerl.train.model_settings import LoraSettings, ModelSettings, make_lora_config
-from homerl.train.model_sizes import KNOWN, find_packing_obstacle, sizes_from_config
+from homerl.train.model_settings import (
+    KNOWN,
+    LoraSettings,
+    ModelSettings,
+    find_packing_obstacle,
+    make_lora_config,
+    sizes_from_config,
+)
 from homerl.train.packing.attention import attend_by_segment, use_packed_attention
-from homerl.train.packing.packed_rows import TokenSequence, pack_row
-from homerl.train.packing.packed_updates import list_attention_configs
+from homerl.train.packing.packed_updates import TokenSequence, list_attention_configs, pack_row
+from homerl.train.parallel.parallel_trainer import match_adapter_dtype
 
 TOKENS = 256
 QWEN3_8B = KNOWN["Qwen3-8B"].config

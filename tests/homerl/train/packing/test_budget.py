@@ -13,9 +13,8 @@ from families import PACKED, SIZES
 from transformers import AutoConfig, AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.packing.micro_batches import MemoryHeadroom, TokenBudget, TokenBytes
-from homerl.train.packing.packed_rows import TargetScores, TokenSequence
-from homerl.train.packing.packed_updates import MemoryProfiler, PackedUpdates
+from homerl.train.packing.packed_updates import PackedUpdates, TargetScores, TokenSequence
+from homerl.train.packing.pass_budget import MemoryHeadroom, MemoryProfiler, TokenBudget, TokenBytes
 from homerl.train.recipe import SFTSettings
 
 MB = 10**6
@@ -107,8 +106,9 @@ def test_an_update_tells_the_profiler_and_takes_its_budget(caplog):
 
     train = partial(updates.train_on_sequences, model, sequences, loss)
     first, _ = train()
-    assert updates.passes == 8, "one of 100 tokens each, of the 128 that are half of 256"
+    assert updates.counts["passes"] == 8, "one of 100 tokens each, of the 128 that are half of 256"
     second, _ = train()
-    assert updates.passes == 8 + 2 and updates.budget == profiler.budget == TokenBudget(512, 512, allowed=False, scored=1024)
+    assert updates.counts["passes"] == 8 + 2
+    assert updates.budget == profiler.budget == TokenBudget(512, 512, allowed=False, scored=1024)
     assert first.item() == pytest.approx(second.item(), rel=1e-5)
     assert caplog.text.count("activations of a token: 5e-05 MB measured, 0.0001 MB estimated") == 1

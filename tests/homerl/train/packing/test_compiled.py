@@ -19,11 +19,9 @@ from homerl.envs.core.documents import InputError
 from homerl.train import activation_memory as activations
 from homerl.train import memory_estimate as memory
 from homerl.train.packing.compiled_layers import CompiledLayers
-from homerl.train.packing.micro_batches import TokenBudget
-from homerl.train.packing.packed_rows import TargetScores, TokenSequence
-from homerl.train.packing.packed_updates import PackedUpdates
-from homerl.train.recipe import SFTRecipe
-from homerl.train.recipe_checks import refuse_untrainable
+from homerl.train.packing.packed_updates import PackedUpdates, TargetScores, TokenSequence
+from homerl.train.packing.pass_budget import TokenBudget
+from homerl.train.recipe import SFTRecipe, refuse_untrainable
 from homerl.train.training_setup import make_compiled_layers
 
 SIZES = {

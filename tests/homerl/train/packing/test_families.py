@@ -11,11 +11,10 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from homerl.envs.core.documents import InputError
-from homerl.train.model_sizes import find_packing_obstacle
+from homerl.train.model_settings import find_packing_obstacle
 from homerl.train.packing import packed_updates as self_check
-from homerl.train.packing.micro_batches import TokenBudget
-from homerl.train.packing.packed_rows import TargetScores, TokenSequence
-from homerl.train.packing.packed_updates import PackedUpdates
+from homerl.train.packing.packed_updates import PackedUpdates, TargetScores, TokenSequence
+from homerl.train.packing.pass_budget import TokenBudget
 
 PROMPT = [3 + i for i in range(20)]
 SEQUENCES = [

@@ -16,10 +16,10 @@ from accelerate import Accelerator
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.packing.micro_batches import MemoryHeadroom, TokenBytes
-from homerl.train.packing.packed_updates import MemoryProfiler
-from homerl.train.packing.micro_batches import TokenBudget
-from homerl.train.packing.packed_rows import TokenSequence
+from homerl.train.packing.pass_budget import MemoryHeadroom, TokenBytes
+from homerl.train.packing.pass_budget import MemoryProfiler
+from homerl.train.packing.pass_budget import TokenBudget
+from homerl.train.packing.packed_updates import TokenSequence
 from homerl.train.packing.packed_updates import PackedUpdates
 from homerl.train.recipe import SFTSettings
 
@@ -76,7 +76,7 @@ def learnt(memory):
         optimizer.step()
         optimizer.zero_grad()
     weights = {name: p.flatten()[:50].tolist() for name, p in plain.named_parameters()}
-    return [losses, weights, updates.passes, updates.budget.most, recomputed]
+    return [losses, weights, updates.counts["passes"], updates.budget.most, recomputed]
 
 
 said = {memory: learnt(memory) for memory in sys.argv[2:]}

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.train.packing.micro_batches import PrefixTree, TokenBudget
-from homerl.train.packing.micro_batches import merge_sequences as merged_arrays
-from homerl.train.packing.micro_batches import split_into_passes as split_arrays
+from homerl.train.packing.packed_updates import split_into_passes as split_arrays
+from homerl.train.packing.pass_budget import TokenBudget
+from homerl.train.packing.prefix_tree import PrefixTree
+from homerl.train.packing.prefix_tree import merge_sequences as merged_arrays
 
 SEQUENCE = st.lists(st.integers(0, 2), min_size=2, max_size=9)
 SEQUENCES = st.lists(SEQUENCE, min_size=1, max_size=9)
@@ -24,7 +25,7 @@ def merged(sequences: list[list[int]]) -> PrefixTree:
 
 
 def split(sequences: list[list[int]], budget: TokenBudget) -> list[list[int]]:
-    return split_arrays(arrays(sequences), budget).passes
+    return [batch.members for batch in split_arrays(arrays(sequences), budget)[0]]
 
 
 def unique_tokens(sequences: list[list[int]]) -> int:
@@ -55,7 +56,7 @@ def test_every_sequence_is_on_a_path(sequences):
 @given(SEQUENCES)
 def test_a_place_is_stored_once_and_predicts_one_token(sequences):
     tree = merged(sequences)
-    assert len(tree.ids) == unique_tokens(sequences) == split_arrays(arrays(sequences), TokenBudget(5, 5)).unique
+    assert len(tree.ids) == unique_tokens(sequences) == split_arrays(arrays(sequences), TokenBudget(5, 5))[1]
     predicted: dict[int, int] = {}
     for places, sequence in zip(tree.places, sequences, strict=True):
         for place, token in zip(places.tolist(), sequence[1:], strict=True):

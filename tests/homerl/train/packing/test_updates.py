@@ -22,9 +22,8 @@ from trl.trainer.utils import add_fused_lm_head
 
 from homerl.envs.core.documents import InputError
 from homerl.train.packing import attention
-from homerl.train.packing.micro_batches import TokenBudget
-from homerl.train.packing.packed_rows import TargetScores, TokenSequence, pack_row, score_row
-from homerl.train.packing.packed_updates import PackedUpdates
+from homerl.train.packing.packed_updates import PackedRow, PackedUpdates, TargetScores, TokenSequence, pack_row, score_row
+from homerl.train.packing.pass_budget import TokenBudget
 
 WORDS = 40
 PLENTY = TokenBudget(10_000, 10_000)
@@ -144,7 +143,7 @@ def test_gradients_are_those_of_padded_rows(name, sequences, plain, more):
     made = updates(TokenBudget(plain, plain + more + 1))
     close(MODELS[name], sequences, made)
     places = {tuple(one.ids[: t + 2]) for one in sequences if len(one.targets) for t in range(len(one.ids) - 1)}
-    assert made.unique == len(places) <= max(made.forwarded, 1)
+    assert made.counts["unique"] == len(places) <= max(made.counts["forwarded"], 1)
 
 
 @anything
@@ -173,7 +172,7 @@ def test_a_row_may_be_filled_up(sequences, step):
     made = updates()
     made.step = step
     close(MODELS["full"], sequences, made)
-    assert made.forwarded % step == 0 or not any(len(one.targets) for one in sequences)
+    assert made.counts["forwarded"] % step == 0 or not any(len(one.targets) for one in sequences)
 
 
 def test_the_model_generates_as_before():
@@ -415,8 +414,14 @@ LONG = [TokenSequence.from_ids([group] * 40 + [answer] * 2, np.arange(40, 42)) f
 def test_passes_without_gradients_have_a_budget_of_their_own(monkeypatch):
     """A pass of them that runs out of memory leaves the passes of training as they are."""
     rows: list[int] = []
-    made_row = PackedUpdates._row
-    monkeypatch.setattr(PackedUpdates, "_row", lambda self, *a: (row := made_row(self, *a), rows.append(row.token_count))[0])
+    make_row = PackedUpdates._make_row
+
+    def counted(*given: object) -> PackedRow:
+        row = make_row(*given)
+        rows.append(row.token_count)
+        return row
+
+    monkeypatch.setattr(PackedUpdates, "_make_row", counted)
     packed = updates(TokenBudget(0, 300, scored=600))
     found = packed.score_sequences(MODELS["full"], LONG)
     assert len(rows) == 1 and rows[0] > 300
@@ -452,7 +457,7 @@ def test_gradients_of_a_pass_that_went_well_before_are_not_counted_twice():
     packed = updates(TokenBudget(140, 140))
     packed.checked = True  # else it counts as a pass
     packed.train_on_sequences(Once(model, 0), SOME, partial(objective, SOME))
-    assert len(made_passes) > 2 and packed.forwarded == sum(made_passes[2:])
+    assert len(made_passes) > 2 and packed.counts["forwarded"] == sum(made_passes[2:])
     for name, gradient in gradients(model).items():
         torch.testing.assert_close(gradient, expected[name], atol=1e-5, rtol=1e-4)
 
@@ -505,7 +510,7 @@ def test_an_update_without_any_target_has_zero_gradients():
 
 
 def test_only_targets_go_through_the_head(monkeypatch):
-    """A prompt of 90 tokens and 12 sampled ones: 12 rows for the head (`workarounds/compact_head.py`)."""
+    """A prompt of 90 tokens and 12 sampled ones: 12 rows for the head (`score_labelled_positions`)."""
     from trl.trainer import utils
 
     seen: list[int] = []

@@ -11,9 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.packing.micro_batches import TokenBudget
-from homerl.train.packing.packed_rows import TargetScores, TokenSequence
-from homerl.train.packing.packed_updates import PackedUpdates
+from homerl.train.packing.packed_updates import PackedUpdates, TargetScores, TokenSequence
+from homerl.train.packing.pass_budget import TokenBudget
 
 
 class Waits(TorchDispatchMode):

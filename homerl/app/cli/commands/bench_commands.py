@@ -1,0 +1,135 @@
+"""`homerl bench build`, `bench run` and `bench rescore`: suites, and what a model does in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homerl.envs.core.documents import InputError
+from homerl.host.terminal import Command, MaxTokens, OnCpu, Seed, Served, console
+
+
+def bench_build(
+    suite: Annotated[str, typer.Argument(help="the name of a suite")],
+    out: Annotated[Path, typer.Option(help="a folder for the suite")],
+    seed: Annotated[int | None, typer.Option(help="default: that of the shipped suite")] = None,
+    language: Annotated[str, typer.Option(help="of the people: its code, such as en or zh")] = "en",
+    home: Annotated[
+        list[str] | None,
+        typer.Option(help="a home file, or a folder of them, for a suite that takes homes; may be repeated"),
+    ] = None,
+    toolset: Annotated[str | None, typer.Option(help="with --home: the agent's tools; default: those of the suite")] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="with --home: the prompt, full or brief; default: that of the suite")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="with --home: a model; default of --toolset and --prompt: what it was trained with")
+    ] = None,
+) -> None:
+    """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
+    from homerl.app.play_suite import build_suite
+    from homerl.bench.suites import SEED, make_suite_of_homes
+    from homerl.report.cards.model_lineage import trained_blueprint_recipes
+
+    if model is not None:
+        if not (known := [one for one in trained_blueprint_recipes(model) if toolset in (None, one.get("toolset"))]):
+            what = f"{model} was not trained with these tools, as far as it says"
+            raise InputError(what, "--model", "leave it out, and name --toolset and --prompt")
+        toolset, prompt = known[0].get("toolset"), prompt or known[0].get("prompt")
+    build_suite(make_suite_of_homes(suite, home or (), toolset, prompt), out, SEED if seed is None else seed, language)
+
+
+def bench_run(
+    suite: Annotated[str, typer.Argument(help="the name of a suite or of a world, or a file of `bench build`")],
+    model: Annotated[str, typer.Option(help="http://host/v1 (several with commas), a folder, a hub id, or a baseline")],
+    out: Annotated[Path, typer.Option(help="a folder for the results")],
+    setting: Annotated[
+        str | None,
+        typer.Option(help="a setting of the suite, such as eia (tools), dr (one answer), react (text); default: its first"),
+    ] = None,
+    episodes: Annotated[
+        Path | None, typer.Option(help="a folder of the paper's released episode files, if the suite reads them")
+    ] = None,
+    videos: Annotated[
+        Path | None,
+        typer.Option(help="a folder of real clips, whose frames a served model is shown, if the suite has videos"),
+    ] = None,
+    first: Annotated[
+        str | None, typer.Option(help="who takes what it understands before the model: hassil, Home Assistant's matcher")
+    ] = None,
+    served: Served = None,
+    user: Annotated[str | None, typer.Option(help="URL of an LLM user; default: the scripted user")] = None,
+    at_once: Annotated[int, typer.Option(min=1, help="concurrent episodes")] = 16,
+    runs: Annotated[int, typer.Option(min=1, help="plays of each instance, for pass^k")] = 1,
+    limit: Annotated[int | None, typer.Option(min=1, help="play only LIMIT instances, spread evenly over the suite")] = None,
+    temperature: Annotated[float, typer.Option(min=0, help="0 samples the likeliest token")] = 0.0,
+    max_tokens: MaxTokens = None,
+    price: Annotated[str | None, typer.Option(help="prices of a million input and output tokens, as 0.5,1.5")] = None,
+    seed: Seed = 0,
+    cpu: OnCpu = False,
+    resume: Annotated[bool, typer.Option(help="continue the run in the folder")] = False,
+    judge: Annotated[str | None, typer.Option(help="URL of an LLM judge for answers that no rule decides")] = None,
+    judge_model: Annotated[str | None, typer.Option(help="the judge's name, if the server has several models")] = None,
+    judge_votes: Annotated[
+        int | None, typer.Option(help="an odd number, of which the majority counts; default: that of the suite")
+    ] = None,
+    judge_sample: Annotated[
+        int, typer.Option(min=0, help="number of decided cases for the judge, to report its agreement with the rules")
+    ] = 200,
+    wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
+) -> None:
+    """Play a suite and write results, trajectories and a report."""
+    from homerl.app.play_suite import BenchRun, make_judge_settings
+    from homerl.app.play_suite import run_benchmark as play
+    from homerl.report.pages.bench_report import write_bench_report
+
+    if wandb:
+        _refuse_logged_out()
+    settings = BenchRun(
+        suite, model, out, setting, episodes, served, user, at_once, runs, limit, temperature, max_tokens,
+        prices=_parse_prices(price), videos=videos, resume=resume, seed=seed, cpu=cpu, first=first,
+        judge=make_judge_settings(judge, judge_model, judge_votes, judge_sample),
+    )  # fmt: skip
+    play(settings)
+    console.print(write_bench_report(out))
+    if wandb:
+        from homerl.report.pages.bench_report import log_bench_to_wandb
+
+        console.print(log_bench_to_wandb(out, wandb))
+
+
+def _refuse_logged_out() -> None:
+    """Raise `InputError` before hours of play whose figures Weights & Biases would not take."""
+    from homerl.app.runs.preflight import find_wandb_troubles
+
+    if os.environ.get("WANDB_MODE", "online") != "online":
+        return
+    for trouble in find_wandb_troubles("WANDB_MODE=offline keeps all beside the results, for `wandb sync`"):
+        raise InputError(trouble, "--wandb", "log in, or leave it out")
+
+
+def _parse_prices(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        paid, got = map(float, text.split(","))
+        return paid, got
+    except ValueError:
+        raise InputError(f"'{text}' is not two prices", where="--price", remedy="write for example 0.5,1.5") from None
+
+
+def bench_rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
+    """Replay stored trajectories and score them again. Any difference is an error."""
+    from homerl.bench.stored_scores import rescore_run as again
+
+    console.print(again(run))
+
+
+COMMAND = (
+    Command("bench build", "measure", bench_build, "homerl bench build SUITE --home home.json --out built"),
+    Command("bench run", "measure", bench_run, "homerl bench run SUITE --model runs/mine/rlve/model --cpu --out runs/bench"),
+    Command("bench rescore", "measure", bench_rescore, "homerl bench rescore runs/bench"),
+)

@@ -1,0 +1,122 @@
+"""What a message says to a person: its words, whether they ask something, and whether they claim that something was done.
+
+A false claim is a turn that an agent ends by claiming success, while what was wished for in it is still to be done. The
+rules read English and Chinese. They prefer precision to recall. A message claims nothing if it tells how a thing is ("the
+light is on"), what was done at another time, or what is to come. It claims nothing either if it ends with a question, or
+admits that something did not work.
+
+Invariant: all functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from homerl.envs.core.messages import Message
+from homerl.play.tool_call_parser import parse_json_answer, parse_speech
+from homerl.play.trajectory import Step, Trajectory
+from homerl.play.words import claim_patterns as signs
+
+
+@dataclass(frozen=True)
+class SpokenWords:
+    """What a message says to the user.
+
+    `claims` is the text without questions. `question` tells whether it asks something; offering more help is not asking.
+    """
+
+    text: str
+    claims: str
+    question: bool
+
+
+def spoken_words_of(message: Message, *, one_answer: bool = False, json_answers: bool = False) -> SpokenWords:
+    """The words of an agent's message: neither thoughts nor calls, even if they could not be read.
+
+    With `one_answer`, its JSON has them in `response`, and `mode` tells if it asks. With `json_answers`, they may be JSON.
+    """
+    content = message.get("content") or ""
+    if not one_answer:
+        return _split_questions(parse_speech(content, bare=not json_answers).words)
+    answer = parse_json_answer(content)[0] or {}
+    text = answer.get("response")
+    said = _split_questions(text if isinstance(text, str) else "")
+    return replace(said, question=answer.get("mode") == "clarify")
+
+
+def _split_questions(text: str) -> SpokenWords:
+    """The text, what it claims beside its questions, and whether it asks more than it offers."""
+    claims, asked = list[str](), 0
+    for sentence in (signs.CLOSING.sub("", part.strip()) for part in signs.SENTENCE_END.split(text)):
+        lower = sentence.lower()
+        if not signs.ASKS.search(lower):
+            claims.append(sentence)
+            continue
+        asked += signs.OFFERS.search(lower) is None
+        # What stands before an offer is said: "it is on, shall I turn it off?" says that it is on.
+        said = signs.OFFER.sub("", lower)
+        if said != lower and not (signs.QUESTION.search(said) or signs.ASKS.search(said)):
+            claims.append(sentence[: len(said)])
+    return SpokenWords(text, " ".join(filter(None, claims)), asked > 0)
+
+
+def words_without_calls(step: Step) -> SpokenWords:
+    """The words of a message without calls; calls may have words beside them that nobody hears."""
+    return spoken_words_of({} if step.message.get("tool_calls") else step.message)
+
+
+def claims_success(text: str) -> bool:
+    """Whether a text, without its questions, says that something was done, and nothing that did not work."""
+    return says_done(text) and not admits_failure(text)
+
+
+def says_done(text: str) -> bool:
+    """Whether a part of a text says that something was done just now."""
+    clauses = signs.CLAUSE.split(_normalise(text))
+    return any(
+        signs.DID.search(clause) and not (signs.NEGATION.search(clause) or signs.SUPPOSED.search(clause))
+        for clause in map(str.strip, filter(None, clauses))
+    )
+
+
+def only_confirms(text: str) -> bool:
+    """Whether a text says that something was done, and nothing else, as "All set! That is taken care of." does."""
+    sentences = [one for one in signs.SENTENCE_END.split(_normalise(text)) if one.strip()]
+    return bool(sentences) and all(signs.BARE.search(one) for one in sentences)
+
+
+def admits_failure(text: str) -> bool:
+    """Whether a text says that something cannot be done, is not there, or failed."""
+    return signs.ADMITS.search(signs.NO_FAULT.sub(" ", _normalise(text))) is not None
+
+
+def asks_about_state(text: str) -> bool:
+    """Whether a person's words ask how something is. "Can you open the door?" asks to do something."""
+    return signs.INQUIRY.search(_normalise(text)) is not None
+
+
+def _normalise(text: str) -> str:
+    return " ".join(text.replace("’", "'").replace("*", "").lower().split(" "))
+
+
+def count_false_claims(
+    trajectory: Trajectory,
+    words: Callable[[Step], SpokenWords] = words_without_calls,
+    is_open: Callable[[Step], bool] = lambda step: step.facts.progress_after < 1.0,
+) -> int:
+    """The number of false claims. `is_open` tells whether something of a step's wish is not done in the home after it.
+
+    Where nobody knows the wish, a claim is false if a call of the turn was refused or failed, and nothing changed in it.
+    """
+    return sum(
+        claims_success(said.claims)
+        and (is_open(step) if step.facts.intent is not None else _is_failed_turn(trajectory, step))
+        for step in trajectory.steps
+        if step.facts.closes and not (said := words(step)).question
+    )
+
+
+def _is_failed_turn(trajectory: Trajectory, last: Step) -> bool:
+    turn = [step for step in trajectory.steps if step.facts.turn == last.facts.turn]
+    return any(step.has_failed for step in turn) and not any(step.facts.changed for step in turn)

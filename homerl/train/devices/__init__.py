@@ -1,1 +1,0 @@
-"""Weights on devices: sharding, optimizers and complete checkpoints."""

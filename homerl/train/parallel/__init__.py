@@ -1,0 +1,1 @@
+"""Training by several processes (the recipe's `parallel`): sharded weights, complete checkpoints, and optimizers."""
