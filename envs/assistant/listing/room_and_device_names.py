@@ -29,9 +29,7 @@ COMPOUND = 5  # letters from which on a word is found within others: Schlafzimme
 APART = r"(?:\s*[:,_–-]+)?\s+(?=[^\W_])"  # what is between a room's name and the rest: never an apostrophe, `&` or `/`
 JOINED = r"[\s:：,，_-]*[的の]?(?![和与及跟或・と])(?=[^\W_])"  # the same in scripts that write words together
 LISTING = frozenset("and or of und oder et ou de y o e och og en i ja".split())  # then the rest is no name
-# Scripts that write words together, or whose vowel signs are no letters to `re`, so that `\b` finds no end of a word: those
-# of India, Thai, Lao, Burmese and Khmer beside Chinese, Japanese and Korean.
-SPACELESS = re.compile(r"[\u0900-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts that write words together
 
 
 def rooms_from_areas(listing: Listing) -> tuple[Room, ...]:
