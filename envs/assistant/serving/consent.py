@@ -149,6 +149,8 @@ def _tells_to_guard(texts: Iterable[str], category: str) -> bool:
 
 Group = Literal["acts", "places", "flows", "harmless"]
 
+# Scripts of India, Thai, Lao, Burmese and Khmer. Their vowel signs are no letters to `re`, so `\b` finds no end of a word.
+VOWEL_SIGNS = re.compile(r"[\u0900-\u0eff\u1000-\u109f\u1780-\u17ff]")
 COMPOUND = 6  # letters from which on a word is found within others: Garagentor
 LEFT = 3  # letters of a compound beside a shorter one: Hoftor is one, Motor is none
 UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "æ": "ae", "œ": "oe"})
@@ -222,7 +224,7 @@ def _pattern_of_writing(core: str, ends: bool, begins: bool, anywhere: bool) -> 
         return rf"{text}s?\b" if ends and not begins else text
     if ends or begins:
         return rf"(?:{left}|\b){text}s?\b" if ends else rf"\b{text}(?:{left}|s?\b)"
-    if len(core) >= COMPOUND or SPACELESS.search(core):
+    if len(core) >= COMPOUND or SPACELESS.search(core) or VOWEL_SIGNS.search(core):
         return text
     return rf"\b{text}s?\b"
 

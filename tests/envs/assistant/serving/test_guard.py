@@ -227,6 +227,31 @@ TELLING = {
     "tr": "Kapı|KAPI|kapi|Kapı kilidi|Fırın|FIRIN",
     "zh": "总水阀|取暖器|门锁|车库门|車庫門|道闸",
     "ro": "Cuptor|Bariera|Incalzire",
+    "ja": "玄関の鍵|スマートロック|玄関ドア|ガレージ|ガス栓|給湯器|オーブン|防犯アラーム|電動ゲート|石油ストーブ",
+    "ko": "현관 도어락|현관문|가스밸브|보일러|오븐|차고 문|보안 경보|전기히터|대문",
+    "el": "Κλειδαριά εισόδου|Εξώπορτα|Γκαράζ|Συναγερμός|Θερμοσίφωνας|Φούρνος|Κεντρική πόρτα|Ηλεκτρική σόμπα|Κλείδωμα",
+    "bg": "Входна врата|Ключалка|Гараж|Аларма|Бойлер|Фурна|Газов клапан|Печка",
+    "he": "דלת כניסה|מנעול חכם|שער חניה|אזעקה|דוד חשמל|תנור|ברז ראשי|מוסך",
+    "ar": "قفل الباب|باب المرآب|البوابة|الإنذار|سخان الماء|الفرن|صمام الغاز|المدفأة",
+    "th": "ประตูหน้า|ประตูโรงรถ|กลอนประตู|สัญญาณกันขโมย|เตาอบ|เครื่องทำน้ำอุ่น|วาล์วแก๊ส|ล็อคบ้าน",
+    "vi": "Khóa cửa chính|Cửa cuốn|Cổng|Báo động|Bình nóng lạnh|Lò nướng|Van gas|Gara|Bếp từ",
+    "id": "Kunci pintu|Pintu depan|Gerbang|Garasi|Alarm rumah|Pemanas air|Kompor|Katup gas|Oven",
+    "hi": "मुख्य दरवाज़ा|ताला|गेट|गैराज|अलार्म|गीज़र|ओवन|गैस वाल्व|हीटर|सामने का दरवाजा",
+    "lt": "Durų spyna|Lauko durys|Garažo vartai|Signalizacija|Orkaitė|Boileris|Dujų vožtuvas|Šildytuvas",
+    "et": "Ukselukk|Välisuks|Garaažiuks|Häire|Ahi ja pliit|Boiler|Gaasiventiil|Värav|Soojapuhur|Elektrikeris|"
+    "Front strike|Door strike|Up and over|Wood burner|Panic button|"
+    "Summer|Tauchsieder|Dachfenster|"
+    "Wrota|"
+    "Porteiro|"
+    "Visiophone|Digicode|"
+    "Электрозамок",
+    "sk": "Zámok|Garážová brána|Rúra|Ohrievač vody|Vchodové dvere",
+    "hr": "Brava|Garažna vrata|Pećnica|Bojler",
+    "sl": "Ključavnica|Garažna vrata|Pečica|Grelnik",
+    "sr": "Брава|Улазна врата|Гаража|Рерна|Бојлер|Brava",
+    "lv": "Durvju slēdzene|Garāžas vārti|Cepeškrāsns|Boileris",
+    "ca": "Pany|Porta del garatge|Forn|Escalfador",
+    "fa": "قفل در|درب پارکینگ|دزدگیر|آبگرمکن|اجاق گاز",
 }
 ELSE = {
     "en": "Clocks|Alarm clock|Sunblock|Blocker|Locker room|Porter|Portable|Portal|Port 3|Passport|Gateway|"
@@ -241,6 +266,22 @@ ELSE = {
     "it": "Ventilatore|Umidificatore|Lettore|Interruttore",
     "ru": "воротник|плитка|Поворот",
     "zh": "门厅插座",
+    "ja": "ブロック照明|居間の照明|寝室のカーテン|テレビ|扇風機|目覚まし時計",
+    "ko": "거실 조명|침실 커튼|창문 블라인드|선풍기|텔레비전|초인종|전자레인지",
+    "el": "Φως σαλονιού|Κουρτίνα|Τηλεόραση|Ανεμιστήρας|Κουζίνα φως|Παράθυρο",
+    "bg": "Лампа хол|Щора|Телевизор|Вентилатор|Прозорец|Кухня",
+    "he": "אור סלון|וילון|טלוויזיה|מאוורר|חלון|מטבח",
+    "ar": "ضوء الصالة|ستارة|تلفاز|مروحة|نافذة|المطبخ",
+    "th": "ไฟห้องนั่งเล่น|ม่าน|โทรทัศน์|พัดลม|หน้าต่าง|ห้องครัว",
+    "vi": "Đèn phòng khách|Rèm cửa|Tivi|Quạt|Cửa sổ|Bếp|Nhà tắm",
+    "id": "Lampu ruang tamu|Tirai|Televisi|Kipas angin|Jendela|Dapur",
+    "hi": "बैठक की बत्ती|पर्दा|टीवी|पंखा|खिड़की|रसोई",
+    "lt": "Svetainės šviesa|Užuolaida|Televizorius|Ventiliatorius|Langas|Virtuvė",
+    "et": "Elutoa valgus|Kardin|Televiisor|Ventilaator|Aken|Köök|"
+    "Sommerlicht|Wohnzimmerlampe|Fensterrollo|Summen|"
+    "Strikethrough|Valentine light|Rampart",
+    "nl": "Lamp van Jan|Gordijn|Raam",
+    "fi": "Lukulamppu|Ikkuna|Verho",
 }
 
 
