@@ -127,7 +127,7 @@ def _make_listing(found: Mapping[str, Any]) -> Listing:
     states = found[ha.STATES]
     known = {id: dict(_as_mapping(row.get("attributes"))) for row in states if (id := _entity_of_row(row)) is not None}
     registered = _list_rows(found.get(ha.REGISTERED), "entities")
-    entries = {id: dict(row) for row in registered if (id := _entity_of_row(row)) is not None}
+    entries = {id: _with_current_aliases(row) for row in registered if (id := _entity_of_row(row)) is not None}
     forms = found.get(ha.FORMS)  # by domain, or REST's list
     forms = {row["domain"]: row["services"] for row in forms} if isinstance(forms, list) else dict(forms or {})
     forms = forms or shipped_service_forms()
@@ -158,6 +158,15 @@ def _make_listing(found: Mapping[str, Any]) -> Listing:
             ha.SERVICES: {id: supported_services(forms, id, attributes) for id, attributes in known.items()},
         },
     )
+
+
+def _with_current_aliases(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the entity registry as the WebSocket tells it.
+
+    Its file has kept the aliases as `aliases_v2` since 2026; what stands beside it as `aliases` is what they were before.
+    """
+    told = {key: value for key, value in row.items() if key != "aliases_v2"}
+    return told | ({"aliases": row["aliases_v2"]} if "aliases_v2" in row else {})
 
 
 def _list_rows(data: Any, key: str) -> list[Any]:
