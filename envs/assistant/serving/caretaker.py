@@ -7,6 +7,7 @@ Invariants:
   made, or the home was set up anew, its calls run again in the home as it is then, and that copy is not kept.
 - In `shadow` nothing reaches the real home. In `confirm`, and for guarded devices in `act`, only what was consented to does.
 - Consent is a person's next message in the same dialogue. It is good for one proposal, as it was shown, for a few minutes.
+  Where that message says something else, its reply also says that what was proposed is not done.
 - Each exchange is in the journal before its first call is made in the real home, and again before its reply is given.
 - No device is called more than `MOST_CALLS` times for one sentence: a loop of a model wears out no relay.
 - No call is begun in the real home once the person has gone or has waited for `House.patience`.
@@ -80,6 +81,7 @@ from homerl.envs.assistant.serving.real_home import (
 from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker, StreamingAgent, is_speakable
 from homerl.envs.assistant.serving.reply_text import ASK_CODE, ReplyPhrases, ReplyWriter, join_sentences, spoken_error
 from homerl.envs.assistant.serving.secret_masking import find_password_fields, secrets_in_calls, secrets_in_reply
+from homerl.envs.assistant.serving.sentence_kind import find_sentence_kind
 from homerl.envs.core.messages import Message, text_message
 from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
@@ -175,11 +177,20 @@ class Caretaker:
         except Exception as error:  # what was done until then is logged and told all the same
             ending = self._end_with_error(exchange, error, self._explain_error(error))
         finally:
-            reply = exchange.speaking.complete_reply(ending.reply) if exchange.speaking else ending.reply
+            reply = self._complete_reply(exchange, ending.reply)
             ending = self._close(exchange, replace(ending, reply=replace_lone_surrogates(reply)))
         if ending.proposal:
             self._waiting.add_proposal([*dialogue, text_message(ending.reply)], speaker, ending.proposal)
         return ending.reply
+
+    def _complete_reply(self, exchange: Exchange, reply: str) -> str:
+        """A reply with what was spoken, and with word of a proposal that is void now, unless its calls were made again."""
+        void, speaking = exchange.void_proposal, exchange.speaking
+        is_gone = void is not None and any(call not in exchange.turn.calls for call in void.made)
+        gone = self.words.fill_phrase("dropped") if is_gone else ""
+        if speaking and speaking.spoken:
+            return join_sentences(speaking.complete_reply(reply), gone)
+        return join_sentences(gone, reply)
 
     async def _answer_sentence(self, exchange: Exchange, before: Sequence[Message]) -> Ending:
         """Do what was said, or ask for consent. `before` is the dialogue before the sentence, with its codes."""
@@ -198,6 +209,8 @@ class Caretaker:
         if waiting and (agrees or is_refusal(sentence.said, language)):
             exchange.turn = AgentTurn(waiting.made)
             return Ending("declined", self.words.fill_phrase("declined"))
+
+        exchange.void_proposal = waiting
 
         # the agent acts in the twin
         await asker.run_while_waiting(self._play_in_twin(exchange))
@@ -318,7 +331,10 @@ class Caretaker:
         missed = find_missed_actions(tried, sentence.said, seen.home)
         turn = exchange.turn = replace(exchange.turn, refusals=tuple(map(exchange.mask_text, refused)), missed=missed)
         if spoke:
-            words = self._writer(exchange).audible_words(episode.spoken_words_of(episode.messages[-1]))
+            said, kind = episode.spoken_words_of(episode.messages[-1]), "unknown"
+            if not turn.calls and not missed:
+                kind = await asyncio.to_thread(find_sentence_kind, seen.home, sentence.said, self.spoken_language)
+            words = self._writer(exchange).audible_words(said, kind, looked=any(tried))
             turn = replace(turn, words=exchange.mask_text(words.strip()))
         elif house.steps > 1:  # a model that was not taught to end has one step
             turn = replace(turn, missed=(*missed, MissedAction(UNFINISHED)))

@@ -6,7 +6,10 @@ Invariants:
 - Where something that the agent tried was not done (`missed`), the person hears what and why, and what was done, if anything
   was. The agent's own words follow only if they ask something or admit that something did not work. Where nothing was done,
   they must not say that something was; then an admission is enough, and stands alone.
-- Words that claim success though nothing was called are followed by a remark that nothing was switched.
+- Where nothing was called, a remark follows that nothing was switched, unless the words ask something or admit that
+  something did not work. It follows if they claim success, or if the sentence is a command by Home Assistant's grammar and
+  the home is not so yet. Outside of `shadow` it also follows if the grammar does not know the sentence and the agent used no
+  tool, unless the sentence asks how something is. So no list of words such as "OK." decides.
 - Words that only confirm, such as "Done.", are followed by what was done, unless the person has said just that.
 """
 
@@ -26,6 +29,7 @@ from homerl.envs.assistant.serving.exchange_journal import Exchange
 from homerl.envs.assistant.serving.live_situation import UNMADE, TwinCall
 from homerl.envs.assistant.serving.missed_actions import WITH_SENTENCE, MissedAction, words_of_name
 from homerl.envs.assistant.serving.secret_masking import visible_arguments
+from homerl.envs.assistant.serving.sentence_kind import SentenceKind
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.documents.validation import did_you_mean
 from homerl.envs.homeenv.sim.home import Home
@@ -154,14 +158,28 @@ class ReplyWriter:
         ):
             yield self.words.fill_phrase("perhaps", what=self.words.join_list(things, "within"))
 
-    def audible_words(self, said: SpokenWords) -> str:
-        """The words of the agent's last message that the person may hear."""
+    def audible_words(self, said: SpokenWords, kind: SentenceKind = "unknown", looked: bool = False) -> str:
+        """The words of the agent's last message that the person may hear.
+
+        `kind` is that of the sentence by Home Assistant's grammar, and `looked` tells whether the agent used any tool.
+        """
         turn = self.exchange.turn
         if turn.missed:
             claims = not turn.calls and says_done(said.claims)
             return said.text if (said.question or admits_failure(said.text)) and not claims else ""
-        unfounded = not (turn.calls or asks_about_state(self.exchange.sentence.said)) and claims_success(said.claims)
+        unfounded = not turn.calls and self._may_be_taken_for_done(said, kind, looked)
         return join_sentences(said.text, self.words.fill_phrase("idle") if unfounded else "")
+
+    def _may_be_taken_for_done(self, said: SpokenWords, kind: SentenceKind, looked: bool) -> bool:
+        """Whether a person may believe that something was done, whatever the language of the words, such as "OK."."""
+        sentence = self.exchange.sentence
+        if asks_about_state(sentence.said) and kind != "command":
+            return False
+        if claims_success(said.claims):
+            return True
+        if said.question or not said.claims.strip() or admits_failure(said.text):
+            return False
+        return kind == "command" or (kind == "unknown" and not looked and sentence.mode != "shadow")
 
     def describe_missed_actions(self) -> str:
         """What the agent tried in vain, and why; empty if nothing."""
