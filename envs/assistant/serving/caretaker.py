@@ -132,6 +132,7 @@ class Caretaker:
         self._guard, self._turn, self._waiting = house.guard, asyncio.Lock(), WaitingProposals()
         self._acts = 0  # how often somebody had the turn to act, or the home was set up anew
         self._prompt: str | None = None  # of the sentence before
+        self._heard_language = self.spoken_language
         self.words = ReplyPhrases(house.language, self.spoken_language)
         self._move_into(home)
 
@@ -144,7 +145,7 @@ class Caretaker:
         """Take a home as the one to take care of."""
         self.home = home.fork()
         self.home.rules += make_hidden_rules(home)
-        self._guard = self._guard.with_known_home(home)
+        self._guard = self._guard.with_known_home(home, self.spoken_language)
         self._acts += 1
 
     def _keep_home(self, home: Home, acts: int) -> None:
@@ -288,6 +289,9 @@ class Caretaker:
         """Move if the home was set up anew. It is told once, so nothing may come between hearing it and moving."""
         if self.real is not None and (fresh := await self.real.take_renewed_home()) is not None:
             self._move_into(fresh)
+        if self._heard_language != self.spoken_language:  # in which its names mean something else
+            self._heard_language = self.spoken_language
+            self._guard = self._guard.with_known_home(self.home, self.spoken_language)
         self.words = ReplyPhrases(self.house.language, self.spoken_language)
 
     async def _play_in_twin(self, exchange: Exchange) -> None:
