@@ -11,6 +11,7 @@ Invariants: a saved listing read again is equal; a file that cannot be used is a
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -44,7 +45,9 @@ STEMS = {
     "entity_registry": ha.REGISTERED,
     "exposed_entities": ha.EXPOSED,
 }
-TAG = re.compile(r"(?<=[:-] )!\w+(?: |$)", re.MULTILINE)
+# a tag, with its key before it, and with what follows it on its line
+TAG = re.compile(r"(?:\b(\w+): +|(?<=- ))!(\w+)(?: +(\S+))?[^\n]*$", re.MULTILINE)
+SECRETS, OPEN = "secrets.yaml", ("time_zone", "unit_system")
 ENDINGS = ("", ".json", ".yaml", ".yml")
 
 
@@ -106,8 +109,20 @@ def _find_file(folder: Path, stem: str, command: str) -> Any:
 
 
 def _read_tagged_yaml(path: Path) -> Document:
-    """A YAML file, in which a tag of Home Assistant, such as `!include`, stands for nothing."""
-    text = io.StringIO(TAG.sub("", path.read_text("utf-8", "replace")))
+    """A YAML file, in which a tag of Home Assistant, such as `!include`, stands for nothing.
+
+    A `!secret` of what is read of the home (`OPEN`) is what the file of secrets beside it says. No other secret is read.
+    """
+    beside = path.with_name(SECRETS)
+    secrets = _as_mapping(read_yaml(beside).data) if beside.is_file() else {}
+
+    def stands_for(found: re.Match[str]) -> str:
+        key, tag, name = found.groups()
+        told = secrets.get(name) if tag == "secret" and key in OPEN else None
+        value = json.dumps(told) if isinstance(told, str) else "null" if name else ""
+        return f"{key}: {value}" if key else value
+
+    text = io.StringIO(TAG.sub(stands_for, path.read_text("utf-8", "replace")))
     text.name = str(path)
     return read_yaml(text)
 

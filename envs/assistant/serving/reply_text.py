@@ -94,6 +94,8 @@ SAYS = "Home Assistant says: "
 PLACE = re.compile(r"\b(?:https?|wss?)://[^\s'\"`;)]+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b")
 STATUS = re.compile(r"\s*\(status \d+: (.+)\)$")
 MOST_TOLD = 4  # calls that are told one by one
+UNSPEAKABLE = re.compile(r"\s*\S*[\\^$|\[\]{}<>]\S*")  # such as the regular expression of a lock's code
+ENTITY_ID = re.compile(r"\b[a-z_]+\.([a-z][a-z0-9_]*)\b")
 BRACKETS = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
 SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
 
@@ -274,13 +276,14 @@ class ReplyWriter:
 
 
 def spoken_error(error: object) -> str:
-    """An error as the end of a sentence that is heard: its first sentence, without addresses and what stands in brackets.
+    """An error as the end of a sentence that is heard: its first sentence, without addresses, code and what is in brackets.
 
-    Where Home Assistant said something, that alone. The log has all of it.
+    An id is told by its words. Where Home Assistant said something, that alone. The log has all of it.
     """
     text = (str(error) or type(error).__name__).strip().rpartition(SAYS)[2]
     text = STATUS.sub(r": \1", PLACE.sub("the server", text))  # the words of a model's server
-    heard = BRACKETS.sub("", text).replace("`", "")
+    heard = UNSPEAKABLE.sub("", BRACKETS.sub("", text)).replace("`", "")
+    heard = ENTITY_ID.sub(lambda found: _as_words(found[1]), heard)
     return SENTENCE.split(heard, maxsplit=1)[0].strip().rstrip(".。?？!！")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from homerl.envs.assistant.home_import import import_home
-from homerl.envs.assistant.listing.home_listing import AUTOMATIONS
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, CONFIG
 from homerl.envs.assistant.listing.listing_files import load_listing
 from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
 from homerl.envs.homeenv.sim.home import Home
@@ -94,3 +94,28 @@ def test_a_trigger_by_number_that_others_move_is_left_out(bound: dict[str, Any],
     }
     made = import_home(listing().with_sources({AUTOMATIONS: {"automation.hall_light_at_the_door": text}}), everything=True)
     assert [reads in note.why for note in made.notes if note.part == "automation"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("secrets", "zone"), [("home_zone: Europe/Berlin\nplace: 52.5\nurl: https://x\n", "Europe/Berlin"), (None, None)]
+)
+def test_a_zone_that_is_a_secret_is_read_and_no_other_secret(tmp_path: Path, secrets: str | None, zone: str | None) -> None:
+    text = """homeassistant:
+  name: !secret name
+  latitude: !secret place
+  external_url: !secret url  # private
+  time_zone: !secret home_zone
+  unit_system: metric
+  packages: !include_dir_named packages
+  customize: !custom
+    light.lamp: {icon: x}
+automation: !include automations.yaml
+"""
+    (tmp_path / "configuration.yaml").write_text(text)
+    (tmp_path / "states.json").write_text(json.dumps([{"entity_id": "light.lamp", "state": "on", "attributes": {}}]))
+    if secrets:
+        (tmp_path / "secrets.yaml").write_text(secrets)
+    config = load_listing(tmp_path).sources[CONFIG]
+    assert config["time_zone"] == zone and config["latitude"] is None and config["external_url"] is None
+    assert config["unit_system"]["temperature"] == "°C" and config["customize"] == {"light.lamp": {"icon": "x"}}
+    assert import_home(load_listing(tmp_path), everything=True).home.read_value("light.lamp", "state") == "on"

@@ -9,12 +9,13 @@ from typing import Any, get_args
 
 import pytest
 from scripted_server import MODEL, ScriptedServer
-from serving import Served, serve_home
+from serving import Says, Served, serve_home
 from written_home import Row, written_home
 
 from homerl.envs.assistant.serving.exchange_journal import Mode
 from homerl.envs.assistant.serving.journal_page import render_journal_page
 from homerl.envs.assistant.serving.reply_text import ReplyPhrases, join_sentences
+from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import RULES
 from homerl.models.endpoint.endpoint import Endpoint
@@ -393,10 +394,27 @@ def test_a_home_is_answered_in_its_own_language_as_far_as_there_are_words():
     assert told == ["Erledigt.", "Done.", "好了。", "Done."]
 
 
+@pytest.mark.parametrize(
+    ("tool", "given"), [(ON, {"name": "Desk Lamp"}), (OFF, {"name": "Desk Lamp"}), (MOVE, {"name": "Blind", "position": 5})]
+)
+def test_devices_of_one_name_are_told_as_several(tmp_path, tool, given):
+    home = written_home(
+        tmp_path,
+        Row("light.a", "Desk Lamp", area="up", state="off"),
+        Row("light.b", "Desk Lamp", area="down", state="off"),
+        Row("cover.a", "Blind", area="up", state="closed", device_class="blind", closed=True),
+        Row("cover.b", "Blind", area="down", state="closed", device_class="blind", closed=True),
+        areas={"up": "Upstairs", "down": "Downstairs"},
+    )
+    called = call_message(tool_call(tool, given))
+    reply = serve_home(home, Says(called, "Done."), tmp_path, "act", "assist").say("please")
+    assert "because several devices are called so" in reply and "no device" not in reply
+
+
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
 def test_each_rule_has_words(language):
     words = ReplyPhrases(language)
-    assert all(words.explain_rule(rule) != words.explain_rule("other") for rule in [*RULES, "error", "left_out"])
+    assert all(words.explain_rule(rule) != words.explain_rule("other") for rule in [*RULES, "error", "left_out", "several"])
     assert words.explain_rule("a rule of a plug-in") == words.explain_rule("other")
 
 
