@@ -2,8 +2,8 @@
 
 People publish their automations, and not their homes. So each file is read in a home that has all that its automations name,
 each entity as its integration would show it, exposed, and with the states that the automations speak of. It prints the share
-of automations that were taken as a whole; how many of these something in the twin can set off at all, since what only a
-remote, a tag or a message sets off never acts there; and the causes of the others by count. Those of blueprints are passed over.
+of automations that were taken as a whole; how many of these something in the twin can set off at all, since what a remote, a
+tag or a message alone sets off never acts there; and the causes of the others by count. Those of blueprints are passed over.
 """
 
 from __future__ import annotations

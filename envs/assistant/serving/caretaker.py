@@ -81,7 +81,7 @@ from homerl.envs.assistant.serving.real_home import (
 from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker, StreamingAgent, is_speakable
 from homerl.envs.assistant.serving.reply_text import ASK_CODE, ReplyPhrases, ReplyWriter, join_sentences, spoken_error
 from homerl.envs.assistant.serving.secret_masking import find_password_fields, secrets_in_calls, secrets_in_reply
-from homerl.envs.assistant.serving.sentence_kind import find_sentence_kind
+from homerl.envs.assistant.serving.sentence_kind import SentenceKind, find_sentence_kind
 from homerl.envs.core.messages import Message, text_message
 from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
@@ -335,7 +335,8 @@ class Caretaker:
         missed = find_missed_actions(tried, sentence.said, seen.home)
         turn = exchange.turn = replace(exchange.turn, refusals=tuple(map(exchange.mask_text, refused)), missed=missed)
         if spoke:
-            said, kind = episode.spoken_words_of(episode.messages[-1]), "unknown"
+            said = episode.spoken_words_of(episode.messages[-1])
+            kind: SentenceKind = "unknown"
             if not turn.calls and not missed:
                 kind = await asyncio.to_thread(find_sentence_kind, seen.home, sentence.said, self.spoken_language)
             words = self._writer(exchange).audible_words(said, kind, looked=any(tried))
