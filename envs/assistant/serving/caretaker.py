@@ -54,6 +54,7 @@ from homerl.envs.assistant.serving.exchange_journal import (
     never_gone,
     replace_lone_surrogates,
 )
+from homerl.envs.assistant.serving.home_words import HomeWords
 from homerl.envs.assistant.serving.live_situation import (
     LiveBlueprint,
     LiveSituation,
@@ -133,7 +134,7 @@ class Caretaker:
         self._acts = 0  # how often somebody had the turn to act, or the home was set up anew
         self._prompt: str | None = None  # of the sentence before
         self._heard_language = self.spoken_language
-        self.words = ReplyPhrases(house.language, self.spoken_language)
+        self.words = ReplyPhrases(house.language, self.spoken_language, real.words if real else HomeWords())
         self._move_into(home)
 
     @property
@@ -292,7 +293,8 @@ class Caretaker:
         if self._heard_language != self.spoken_language:  # in which its names mean something else
             self._heard_language = self.spoken_language
             self._guard = self._guard.with_known_home(self.home, self.spoken_language)
-        self.words = ReplyPhrases(self.house.language, self.spoken_language)
+        own = self.real.words if self.real else HomeWords()
+        self.words = ReplyPhrases(self.house.language, self.spoken_language, own)
 
     async def _play_in_twin(self, exchange: Exchange) -> None:
         """Let the agent act in the twin for a sentence: `turn` and `effects` tell what it did there."""

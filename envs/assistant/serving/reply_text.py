@@ -10,6 +10,7 @@ Invariants:
   something did not work. It follows if they claim success, or if the sentence is a command by Home Assistant's grammar and
   the home is not so yet. Outside of `shadow` it also follows if the grammar does not know the sentence and the agent used no
   tool, unless the sentence asks how something is. So no list of words such as "OK." decides.
+- States, attributes and services have Home Assistant's own words, if these are in the language of the sentences (`HomeWords`).
 - Words that only confirm, such as "Done.", are followed by what was done, unless the person has said just that.
 """
 
@@ -26,12 +27,14 @@ from homerl.envs.assistant.listing.home_listing import entity_domain
 from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
 from homerl.envs.assistant.serving.call_effects import ChangeRecord, is_press_change, is_state_change, was_asked_for
 from homerl.envs.assistant.serving.exchange_journal import Exchange
+from homerl.envs.assistant.serving.home_words import HomeWords
 from homerl.envs.assistant.serving.live_situation import UNMADE, TwinCall
 from homerl.envs.assistant.serving.missed_actions import WITH_SENTENCE, MissedAction, words_of_name
 from homerl.envs.assistant.serving.secret_masking import visible_arguments
 from homerl.envs.assistant.serving.sentence_kind import SentenceKind
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.documents.validation import did_you_mean
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import FixedPlan
 from homerl.play.spoken_words import SpokenWords, admits_failure, asks_about_state, claims_success, only_confirms, says_done
@@ -47,13 +50,14 @@ class ReplyPhrases:
     The language of the model is English, unless its owner says otherwise; then what the home speaks counts, if it is known.
     """
 
-    def __init__(self, language: str, spoken: str = "en") -> None:
+    def __init__(self, language: str, spoken: str = "en", home: HomeWords = HomeWords()) -> None:
         known = _read_phrases()
         if language == "en" and (own := spoken.partition("-")[0]) in known:
             language = own
         if language not in known:
             raise InputError(f"'{language}' has no sentences", "--language", did_you_mean(language, list(known)))
         self._texts = known[language]
+        self.home = home if home.language.partition("-")[0] == language else HomeWords()  # no half of two languages
 
     def fill_phrase(self, key: str, **slots: Any) -> str:
         """A sentence with its slots filled."""
@@ -251,11 +255,16 @@ class ReplyWriter:
         return [self._describe_action(one, visible_arguments(one, self.exchange.seen.fields)) for one in made]
 
     def _describe_action(self, made: TwinCall, arguments: dict[str, Any]) -> str:
-        device, service = spoken_device_name(self.plan, made.did), _as_words(made.service)
+        device, one, say = spoken_device_name(self.plan, made.did), self.plan.devices_by_did.get(made.did), self.words.home
+        service = say.name_of_service(one, made.service)
         if not arguments:
             return self.words.fill_phrase("action", device=device, service=service)
         told = (
-            self.words.fill_phrase("argument", name=_as_words(name), value=_value_as_text(value))
+            self.words.fill_phrase(
+                "argument",
+                name=self._name_of_path(one, name) if name == "state" else say.name_of_service(one, made.service, name),
+                value=say.name_of_value(one, name, self._value_as_text(value)),
+            )
             for name, value in arguments.items()
         )
         within = self.words.join_list(told, "within")
@@ -264,15 +273,26 @@ class ReplyWriter:
     def _describe_change(self, change: ChangeRecord) -> str:
         if is_press_change(change):
             (service, *_) = self.plan.devices_by_did[change.did].spec.service_index
-            return self.words.fill_phrase("action", device=change.device, service=_as_words(service))
-        before, after = _value_as_text(change.before), _value_as_text(change.after)
-        return self.words.fill_phrase(
-            "change", device=change.device, path=_as_words(change.path), before=before, after=after
-        )
+            named = self.words.home.name_of_service(self.plan.devices_by_did[change.did], service)
+            return self.words.fill_phrase("action", device=change.device, service=named)
+        before, after = self._name_of_value(change, change.before), self._name_of_value(change, change.after)
+        path = self._name_of_path(self.plan.devices_by_did.get(change.did), change.path)
+        return self.words.fill_phrase("change", device=change.device, path=path, before=before, after=after)
+
+    def _name_of_path(self, device: Device | None, path: str) -> str:
+        return self.words.fill_phrase("state") if path == "state" else self.words.home.name_of_path(device, path)
+
+    def _name_of_value(self, change: ChangeRecord, value: Any) -> str:
+        device = self.plan.devices_by_did.get(change.did)
+        return self.words.home.name_of_value(device, change.path, self._value_as_text(value))
+
+    def _value_as_text(self, value: Any) -> str:
+        return self.words.fill_phrase("nothing") if value is None else str(value)
 
     def _describe_actual(self, change: ChangeRecord) -> str:
         actual = change.actual if change.differs else change.after
-        return self.words.fill_phrase("is", device=change.device, path=_as_words(change.path), actual=_value_as_text(actual))
+        path = self._name_of_path(self.plan.devices_by_did.get(change.did), change.path)
+        return self.words.fill_phrase("is", device=change.device, path=path, actual=self._name_of_value(change, actual))
 
 
 def spoken_error(error: object) -> str:
@@ -295,7 +315,3 @@ def _state_of_several(home: Home, did: str) -> dict[str, Any]:
 
 def _as_words(path: str) -> str:
     return path.replace("_", " ").replace(".", " ")
-
-
-def _value_as_text(value: Any) -> str:
-    return "nothing" if value is None else str(value)

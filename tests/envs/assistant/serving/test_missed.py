@@ -377,7 +377,7 @@ def test_it_is_told_in_the_language_of_the_house(talk):
     reply = talk("act", calls(KITCHEN, SAUNA), "好了。", language="zh").say("打开厨房的灯和桑拿")
     assert reply == "只做了：Kitchen Light：turn on。没做成：Sauna：turn on，因为没有找到符合的设备。"
     reply = talk("confirm", calls(KITCHEN, (ON, {"name": "Hall Light"})), "好了。", language="zh").say("打开灯")
-    assert reply == "我会这样做：Hall Light：state从off变为on；Kitchen Light：state从off变为on。要做吗？"
+    assert reply == "我会这样做：Hall Light：状态从off变为on；Kitchen Light：状态从off变为on。要做吗？"
 
 
 def test_sentences_of_two_scripts_are_joined_as_each_is():
