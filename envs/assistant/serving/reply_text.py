@@ -10,7 +10,7 @@ Invariants:
   something did not work. It follows if they claim success, or if the sentence is a command by Home Assistant's grammar and
   the home is not so yet. Outside of `shadow` it also follows if the grammar does not know the sentence and the agent used no
   tool, unless the sentence asks how something is. So no list of words such as "OK." decides.
-- States, attributes and services have Home Assistant's own words, if these are in the language of the sentences (`HomeWords`).
+- States, attributes and services have Home Assistant's own words, if these are in the language of the sentences.
 - Words that only confirm, such as "Done.", are followed by what was done, unless the person has said just that.
 """
 
