@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 
-CATEGORIES = ("entity_component", "services")  # of `frontend/get_translations`
+CATEGORIES = ("entity_component", "services", "title")  # of `frontend/get_translations`
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,10 @@ class HomeWords:
         category = device.spec.userdata.category if device else ""
         key = f"component.{category}.services.{service}" + (f".fields.{argument}" if argument else "")
         return self.texts.get(f"{key}.name") or own.replace("_", " ").replace(".", " ")
+
+    def name_of_domain(self, domain: str) -> str:
+        """What things of a domain are called: `lock`."""
+        return self.texts.get(f"component.{domain}.title") or domain.replace("_", " ")
 
     def _find(self, device: Device | None, end: str) -> str | None:
         """A text of the device's class, or else of its domain."""

@@ -159,7 +159,9 @@ class ReplyWriter:
     def describe_possible_effects(self, ends: Iterable[str]) -> Iterator[str]:
         """On what automations may act that the twin does not follow. What is not exposed is told by its kind alone."""
         if things := dict.fromkeys(
-            spoken_device_name(self.plan, end) if end in self.plan.devices_by_did else _as_words(entity_domain(end))
+            spoken_device_name(self.plan, end)
+            if end in self.plan.devices_by_did
+            else self.words.home.name_of_domain(entity_domain(end))
             for end in ends
         ):
             yield self.words.fill_phrase("perhaps", what=self.words.join_list(things, "within"))
@@ -196,10 +198,12 @@ class ReplyWriter:
         return join_sentences(self.words.fill_phrase("refused", what=what) if what else "", *own)
 
     def _describe_missed(self, one: MissedAction) -> str:
-        parts, why = [part for part in (one.device, one.service) if part], self.words.explain_rule(one.rule)
+        device, why = self.plan.devices_by_did.get(one.did), self.words.explain_rule(one.rule)
+        service = self.words.home.name_of_service(device, one.service.replace(" ", "_"))
+        parts = [part for part in (one.device, service) if part]
         if not parts:
             return why
-        what = parts[0] if len(parts) == 1 else self.words.fill_phrase("action", device=one.device, service=one.service)
+        what = parts[0] if len(parts) == 1 else self.words.fill_phrase("action", device=one.device, service=service)
         return self.words.fill_phrase("missed", what=what, why=why)
 
     def reply_without_calls(self) -> str:
