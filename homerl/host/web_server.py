@@ -174,9 +174,9 @@ async def read_json_body(request: Request) -> dict[str, Any]:
 Said = Mapping[str, Any]  # an assistant's message
 
 
-def models_response(name: str) -> Response:
-    """The list of the one model that a server has."""
-    model = {"id": name, "object": "model", "created": 0, "owned_by": "homerl"}
+def models_response(name: str, **says: str) -> Response:
+    """The list of the one model that a server has. Under `homerl` the server `says` more of itself."""
+    model = {"id": name, "object": "model", "created": 0, "owned_by": "homerl"} | ({"homerl": says} if says else {})
     return JSONResponse({"object": "list", "data": [model]})
 
 

@@ -2,7 +2,8 @@
 
 People publish their automations, and not their homes. So each file is read in a home that has all that its automations name,
 each entity as its integration would show it, exposed, and with the states that the automations speak of. It prints the share
-of automations that were taken as a whole, and the causes of the others by count. Those of blueprints are passed over.
+of automations that were taken as a whole; how many of these something in the twin can set off at all, since what a remote, a
+tag or a message alone sets off never acts there; and the causes of the others by count. Those of blueprints are passed over.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from typing import Any
 
 import yaml
 
-from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.automations.automation_actions import define_variables
+from homerl.envs.assistant.automations.automation_text import keep_readable_parts
+from homerl.envs.assistant.automations.home_facts import HomeFacts
+from homerl.envs.assistant.automations.triggers_and_conditions import AutomationScope, entries_under_key, read_triggers
+from homerl.envs.assistant.home_import import ImportedHome, import_home
 from homerl.envs.assistant.listing.entity_capabilities import shipped_service_forms, supported_services
 from homerl.envs.assistant.listing.home_listing import (
     AREAS,
@@ -33,6 +38,7 @@ from homerl.envs.assistant.listing.home_listing import (
     STATES,
     Listing,
 )
+from homerl.envs.assistant.privacy import CODES
 
 NAMED = re.compile(r"(?<![\w.])([a-z_]+\.[a-z0-9_]+)(?![\w.(])")
 BARE = re.compile(r"[0-9a-f]{32}")  # an id of the registry
@@ -240,11 +246,19 @@ def _sources(states: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def can_be_set_off(imported: ImportedHome, text: Mapping[str, Any]) -> bool:
+    """Whether something in the twin can set off an automation that was taken."""
+    kept = keep_readable_parts(text, imported.listing.sources[FORMS], CODES)
+    scope = AutomationScope(HomeFacts(imported.home, kept.get("sun") or {}))
+    define_variables(scope, kept.get("variables"))
+    return bool(read_triggers(scope, entries_under_key(kept, "triggers", "trigger")))
+
+
 def main(folder: Path) -> None:
-    """Print the share, and the causes of what was left out."""
+    """Print the shares, and the causes of what was left out."""
     causes: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    total = left = 0
+    total = left = live = 0
     for path in sorted(folder.glob("*.y*ml")):
         rows = automations(path)
         if not rows:
@@ -252,12 +266,15 @@ def main(folder: Path) -> None:
         imported = import_home(home(rows), everything=True)
         notes = {note.entity: note.why for note in imported.notes if note.part == "automation"}
         total, left = total + len(rows), left + len(notes)
-        print(f"{path.stem}: {len(rows) - len(notes)} of {len(rows)}")
+        texts_taken = [one for name, one in imported.listing.sources[AUTOMATIONS].items() if name not in notes]
+        live += (able := sum(can_be_set_off(imported, one) for one in texts_taken))
+        print(f"{path.stem}: {len(rows) - len(notes)} of {len(rows)}, of which {able} can act in the twin")
         for entity, why in notes.items():
             cause = WHAT.sub("..", why)
             causes[cause] += 1
             examples.setdefault(cause, f"{path.stem} {entity}: {why}")
-    print(f"\n{total - left} of {total} automations are taken whole ({(total - left) / max(total, 1):.1%})\n")
+    print(f"\n{total - left} of {total} automations are taken whole ({(total - left) / max(total, 1):.1%})")
+    print(f"{live} of these {total - left} can be set off in the twin ({live / max(total, 1):.1%} of all)\n")
     for cause, count in causes.most_common():
         print(f"{count:5} {cause}\n      such as {examples[cause][:200]}")
 

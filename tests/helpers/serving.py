@@ -11,6 +11,7 @@ from typing import Any
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
 from homerl.envs.assistant.serving.exchange_journal import AgentJournal, RequestCare
+from homerl.envs.assistant.serving.home_words import HomeWords
 from homerl.envs.assistant.serving.live_situation import TwinCall
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.devices.device_spec import Device
@@ -50,6 +51,7 @@ class OtherHome:
     ignored: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
     spoken: str | None = None
+    words: HomeWords = field(default_factory=HomeWords)
 
     async def take_renewed_home(self) -> None:
         """It is set up once."""

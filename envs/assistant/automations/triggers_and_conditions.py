@@ -52,6 +52,7 @@ INNER = frozenset(  # events that something in the home fires
 EVENTS = {"sunrise": "above_horizon", "sunset": "below_horizon"}
 # Quartz counts the days of the week from Sunday, which is 1
 QUARTZ = {day: number for number, day in enumerate("sun mon tue wed thu fri sat".split(), 1)}
+READ_BY_TEST = re.compile(r'device\("([^"]*)"\)|\bclock\b')  # what a condition reads that may change
 ANY = "*"  # any state, where a trigger names it
 
 
@@ -387,6 +388,10 @@ def _names_of_new_state(entity: str, attribute: str | None, value: Any) -> dict[
 
 def _read_number_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
     for entity, test in _number_tests(scope.facts, text, {}):
+        if others := sorted({one or "the time" for one in READ_BY_TEST.findall(test)} - {entity}):
+            raise UnreadableAutomation(
+                f"a trigger by number also reads {', '.join(others)}, whose change sets off nothing there"
+            )
         names = _names_of_new_state(entity, "", None) | {"entity_id": entity}
         yield RuleTrigger((test,), parse_duration(text.get("for")), names=names)
 

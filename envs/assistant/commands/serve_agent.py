@@ -57,7 +57,7 @@ def serve_agent(
 ) -> None:
     """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
     from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-    from homerl.envs.assistant.serving.consent import Guard
+    from homerl.envs.assistant.serving.consent import Guard, has_guard_words
     from homerl.envs.assistant.serving.exchange_journal import MODES, AgentJournal
     from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint
     from homerl.host.web_server import ServerAddress, open_listening_socket, read_key_variable
@@ -79,6 +79,11 @@ def serve_agent(
     console.print(
         f"{name} in the mode {mode} for {count_with_noun(len(twin.plan.devices), 'device')}: {address.base_url}/v1"
     )
+    if not has_guard_words(caretaker.spoken_language):
+        console.print(
+            f"what doors and stoves are called in '{caretaker.spoken_language}' is not known here, so each switch asks "
+            "unless its device class is outlet, or --allow names it"
+        )
     console.print(f"what it does: {address.base_url}/ (log: {log})")
     asyncio.run(_serve_and_follow(AgentEndpoint(caretaker, address).build_agent_app(), socket, real))
 

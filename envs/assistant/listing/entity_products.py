@@ -47,6 +47,7 @@ from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, canonical_moment
 
 FOLDER = Path(__file__).parents[2] / "homeenv" / "sim" / "homeassistant"
+IMPORTED = Path(__file__).with_name("products")
 SENSORS = ("binary_sensor", "sensor")
 HIDDEN = frozenset("reload delete browse_media".split())  # for the owner of the home at a screen, not for a speaker
 UNSAID = {  # features that no form tells
@@ -79,8 +80,8 @@ Product = tuple[DeviceSpec, Link, list[ImportNote]]  # with its names there, and
 
 @cache
 def load_base_products() -> tuple[DeviceSpec, ...]:
-    """The products of Home Assistant's shape."""
-    return tuple(Catalogue.load_folders(FOLDER).values())
+    """The products of Home Assistant's shape; first those that only an import makes."""
+    return tuple(Catalogue.load_folders(IMPORTED, FOLDER).values())
 
 
 def choose_base_product(entity: ListedEntity) -> DeviceSpec | None:

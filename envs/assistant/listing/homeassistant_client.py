@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -156,6 +156,15 @@ class HomeAssistantClient:
     async def read_states(self) -> list[dict[str, Any]]:
         """The state of every entity."""
         return list(await self.call_command("get_states"))
+
+    async def read_translations(self, language: str, categories: Iterable[str]) -> dict[str, str]:
+        """Home Assistant's texts in a language, by key."""
+        found: dict[str, str] = {}
+        for category in categories:
+            answer = await self.call_command("frontend/get_translations", language=language, category=category)
+            texts = answer.get("resources") if isinstance(answer, dict) else None
+            found |= {key: text for key, text in (texts or {}).items() if isinstance(text, str)}
+        return found
 
     async def read_exposed_entities(self) -> frozenset[str]:
         """The entities of which Home Assistant says that they are exposed to Assist."""

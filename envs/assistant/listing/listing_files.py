@@ -11,6 +11,7 @@ Invariants: a saved listing read again is equal; a file that cannot be used is a
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -44,7 +45,9 @@ STEMS = {
     "entity_registry": ha.REGISTERED,
     "exposed_entities": ha.EXPOSED,
 }
-TAG = re.compile(r"(?<=[:-] )!\w+(?: |$)", re.MULTILINE)
+# a tag, with its key before it, and with what follows it on its line
+TAG = re.compile(r"(?:\b(\w+): +|(?<=- ))!(\w+)(?: +(\S+))?[^\n]*$", re.MULTILINE)
+SECRETS, OPEN = "secrets.yaml", ("time_zone", "unit_system")
 ENDINGS = ("", ".json", ".yaml", ".yml")
 
 
@@ -106,8 +109,20 @@ def _find_file(folder: Path, stem: str, command: str) -> Any:
 
 
 def _read_tagged_yaml(path: Path) -> Document:
-    """A YAML file, in which a tag of Home Assistant, such as `!include`, stands for nothing."""
-    text = io.StringIO(TAG.sub("", path.read_text("utf-8", "replace")))
+    """A YAML file, in which a tag of Home Assistant, such as `!include`, stands for nothing.
+
+    A `!secret` of what is read of the home (`OPEN`) is what the file of secrets beside it says. No other secret is read.
+    """
+    beside = path.with_name(SECRETS)
+    secrets = _as_mapping(read_yaml(beside).data) if beside.is_file() else {}
+
+    def stands_for(found: re.Match[str]) -> str:
+        key, tag, name = found.groups()
+        told = secrets.get(name) if tag == "secret" and key in OPEN else None
+        value = json.dumps(told) if isinstance(told, str) else "null" if name else ""
+        return f"{key}: {value}" if key else value
+
+    text = io.StringIO(TAG.sub(stands_for, path.read_text("utf-8", "replace")))
     text.name = str(path)
     return read_yaml(text)
 
@@ -127,7 +142,7 @@ def _make_listing(found: Mapping[str, Any]) -> Listing:
     states = found[ha.STATES]
     known = {id: dict(_as_mapping(row.get("attributes"))) for row in states if (id := _entity_of_row(row)) is not None}
     registered = _list_rows(found.get(ha.REGISTERED), "entities")
-    entries = {id: dict(row) for row in registered if (id := _entity_of_row(row)) is not None}
+    entries = {id: _with_current_aliases(row) for row in registered if (id := _entity_of_row(row)) is not None}
     forms = found.get(ha.FORMS)  # by domain, or REST's list
     forms = {row["domain"]: row["services"] for row in forms} if isinstance(forms, list) else dict(forms or {})
     forms = forms or shipped_service_forms()
@@ -158,6 +173,15 @@ def _make_listing(found: Mapping[str, Any]) -> Listing:
             ha.SERVICES: {id: supported_services(forms, id, attributes) for id, attributes in known.items()},
         },
     )
+
+
+def _with_current_aliases(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the entity registry as the WebSocket tells it.
+
+    Its file has kept the aliases as `aliases_v2` since 2026; what stands beside it as `aliases` is what they were before.
+    """
+    told = {key: value for key, value in row.items() if key != "aliases_v2"}
+    return told | ({"aliases": row["aliases_v2"]} if "aliases_v2" in row else {})
 
 
 def _list_rows(data: Any, key: str) -> list[Any]:

@@ -7,6 +7,7 @@ Invariants:
   made, or the home was set up anew, its calls run again in the home as it is then, and that copy is not kept.
 - In `shadow` nothing reaches the real home. In `confirm`, and for guarded devices in `act`, only what was consented to does.
 - Consent is a person's next message in the same dialogue. It is good for one proposal, as it was shown, for a few minutes.
+  Where that message says something else, its reply also says that what was proposed is not done.
 - Each exchange is in the journal before its first call is made in the real home, and again before its reply is given.
 - No device is called more than `MOST_CALLS` times for one sentence: a loop of a model wears out no relay.
 - No call is begun in the real home once the person has gone or has waited for `House.patience`.
@@ -53,6 +54,7 @@ from homerl.envs.assistant.serving.exchange_journal import (
     never_gone,
     replace_lone_surrogates,
 )
+from homerl.envs.assistant.serving.home_words import HomeWords
 from homerl.envs.assistant.serving.live_situation import (
     LiveBlueprint,
     LiveSituation,
@@ -80,6 +82,7 @@ from homerl.envs.assistant.serving.real_home import (
 from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker, StreamingAgent, is_speakable
 from homerl.envs.assistant.serving.reply_text import ASK_CODE, ReplyPhrases, ReplyWriter, join_sentences, spoken_error
 from homerl.envs.assistant.serving.secret_masking import find_password_fields, secrets_in_calls, secrets_in_reply
+from homerl.envs.assistant.serving.sentence_kind import SentenceKind, find_sentence_kind
 from homerl.envs.core.messages import Message, text_message
 from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
@@ -130,7 +133,8 @@ class Caretaker:
         self._guard, self._turn, self._waiting = house.guard, asyncio.Lock(), WaitingProposals()
         self._acts = 0  # how often somebody had the turn to act, or the home was set up anew
         self._prompt: str | None = None  # of the sentence before
-        self.words = ReplyPhrases(house.language, self.spoken_language)
+        self._heard_language = self.spoken_language
+        self.words = ReplyPhrases(house.language, self.spoken_language, real.words if real else HomeWords())
         self._move_into(home)
 
     @property
@@ -142,7 +146,7 @@ class Caretaker:
         """Take a home as the one to take care of."""
         self.home = home.fork()
         self.home.rules += make_hidden_rules(home)
-        self._guard = self._guard.with_known_home(home)
+        self._guard = self._guard.with_known_home(home, self.spoken_language)
         self._acts += 1
 
     def _keep_home(self, home: Home, acts: int) -> None:
@@ -175,11 +179,20 @@ class Caretaker:
         except Exception as error:  # what was done until then is logged and told all the same
             ending = self._end_with_error(exchange, error, self._explain_error(error))
         finally:
-            reply = exchange.speaking.complete_reply(ending.reply) if exchange.speaking else ending.reply
+            reply = self._complete_reply(exchange, ending.reply)
             ending = self._close(exchange, replace(ending, reply=replace_lone_surrogates(reply)))
         if ending.proposal:
             self._waiting.add_proposal([*dialogue, text_message(ending.reply)], speaker, ending.proposal)
         return ending.reply
+
+    def _complete_reply(self, exchange: Exchange, reply: str) -> str:
+        """A reply with what was spoken, and with word of a proposal that is void now, unless its calls were made again."""
+        void, speaking = exchange.void_proposal, exchange.speaking
+        is_gone = void is not None and any(call not in exchange.turn.calls for call in void.made)
+        gone = self.words.fill_phrase("dropped") if is_gone else ""
+        if speaking and speaking.spoken:
+            return join_sentences(speaking.complete_reply(reply), gone)
+        return join_sentences(gone, reply)
 
     async def _answer_sentence(self, exchange: Exchange, before: Sequence[Message]) -> Ending:
         """Do what was said, or ask for consent. `before` is the dialogue before the sentence, with its codes."""
@@ -198,6 +211,8 @@ class Caretaker:
         if waiting and (agrees or is_refusal(sentence.said, language)):
             exchange.turn = AgentTurn(waiting.made)
             return Ending("declined", self.words.fill_phrase("declined"))
+
+        exchange.void_proposal = waiting
 
         # the agent acts in the twin
         await asker.run_while_waiting(self._play_in_twin(exchange))
@@ -275,7 +290,11 @@ class Caretaker:
         """Move if the home was set up anew. It is told once, so nothing may come between hearing it and moving."""
         if self.real is not None and (fresh := await self.real.take_renewed_home()) is not None:
             self._move_into(fresh)
-        self.words = ReplyPhrases(self.house.language, self.spoken_language)
+        if self._heard_language != self.spoken_language:  # in which its names mean something else
+            self._heard_language = self.spoken_language
+            self._guard = self._guard.with_known_home(self.home, self.spoken_language)
+        own = self.real.words if self.real else HomeWords()
+        self.words = ReplyPhrases(self.house.language, self.spoken_language, own)
 
     async def _play_in_twin(self, exchange: Exchange) -> None:
         """Let the agent act in the twin for a sentence: `turn` and `effects` tell what it did there."""
@@ -318,7 +337,11 @@ class Caretaker:
         missed = find_missed_actions(tried, sentence.said, seen.home)
         turn = exchange.turn = replace(exchange.turn, refusals=tuple(map(exchange.mask_text, refused)), missed=missed)
         if spoke:
-            words = self._writer(exchange).audible_words(episode.spoken_words_of(episode.messages[-1]))
+            said = episode.spoken_words_of(episode.messages[-1])
+            kind: SentenceKind = "unknown"
+            if not turn.calls and not missed:
+                kind = await asyncio.to_thread(find_sentence_kind, seen.home, sentence.said, self.spoken_language)
+            words = self._writer(exchange).audible_words(said, kind, looked=any(tried))
             turn = replace(turn, words=exchange.mask_text(words.strip()))
         elif house.steps > 1:  # a model that was not taught to end has one step
             turn = replace(turn, missed=(*missed, MissedAction(UNFINISHED)))

@@ -8,7 +8,9 @@ What is guarded:
 - A guarded device is never acted on without consent, unless its owner allowed it by id and the speaker's own words name it
   in full. So no name, state or title of a device in the home can bring an agent to open a lock that nobody spoke of.
 - A name and the words of `guard.yaml` are read alike: in small letters, once with umlauts written out and once without any
-  marks, so it does not matter whether somebody writes Tür, Tuer or Tur. `FrontDoor1` is three words.
+  marks, so it does not matter whether somebody writes Tür, Tuer or Tur. `FrontDoor1` is three words. A word of letters of
+  two scripts is read as its look-alike in one, and signs that nobody sees are left out.
+- In a home whose language has no such words, a switch asks unless its device class calls it harmless.
 
 What consents:
 - Nothing but the whole of an answer counts, in many languages. What holds a phrase that is not listed, of both kinds, or a
@@ -66,6 +68,8 @@ DECLARED = frozenset(  # these say by their kind what they are: a lamp in a gara
     "air_conditioner air_purifier ceiling_fan climate clothes_rack cover curtain dehumidifier dishwasher dryer fan "
     "humidifier lawn_mower light media_player refrigerator speaker thermostat timer todo tv vacuum washer".split()
 )
+SWITCHES = frozenset("switch button input_button".split())
+HARMLESS_SWITCHES = frozenset(["outlet"])  # device classes: what hangs at another switch is not told
 MEMBERS = "entity_id"  # the attribute in which a group lists them
 
 
@@ -81,12 +85,17 @@ class Guard:
     held: frozenset[str] = frozenset()
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def with_known_home(self, home: Home) -> Guard:
-        """The guard with what a home, as it was imported, tells of its devices. What it does not show is held as before."""
+    def with_known_home(self, home: Home, language: str = "en") -> Guard:
+        """The guard with what a home, as it was imported, tells of its devices. What it does not show is held as before.
+
+        `language` is what the home speaks. If its words are not known, the names of switches tell nothing.
+        """
         # what was not available when the home was imported: a group does not list its members then
         found = ((one.did, home.state_of(one.did)) for one in home.plan.devices if one.spec.service_index)
         unseen = frozenset(did for did, state in found if state.get("state") == "unavailable" and MEMBERS not in state)
         held = unseen | {device.did for device in home.plan.devices if is_guarded(home, device.did, unseen)}
+        if not has_guard_words(language):
+            held |= {one.did for one in home.plan.devices if _is_switch_of_unknown_use(one)}
         hidden = self.held - (home.plan.devices_by_did.keys() - unseen)
         return replace(self, held=held | hidden, groups={**self.groups, **list_groups(home)})
 
@@ -133,6 +142,16 @@ def is_guarded(home: Home, did: str, held: frozenset[str] = frozenset(), within:
     return any(one not in within and is_guarded(home, one, held, within) for one in listed_entities(home, device))
 
 
+def has_guard_words(language: str) -> bool:
+    """Whether it is known what guarded devices are called in a language."""
+    return language.partition("-")[0].lower() in read_yaml(GUARD_WORDS).data["acts"]
+
+
+def _is_switch_of_unknown_use(device: Device) -> bool:
+    data = device.spec.userdata
+    return data.category in SWITCHES and data.subcategory not in HARMLESS_SWITCHES
+
+
 def _has_guarded_name(home: Home, device: Device) -> bool:
     link, category = device_link(home, device.did), device.spec.category
     if category == "cover":  # any class may be a guess of its integration: the name tells, but a blind may hang in a garage
@@ -162,6 +181,26 @@ LATIN = str.maketrans(  # of Cyrillic, as people and Home Assistant's ids write 
 )
 
 
+# Small letters that look like those of another script, themselves or as capitals (В, Н, Ρ)
+CYRILLIC, AS_LATIN = "авекмнорстухіѕјԁһӏԛԝ", "abekmhopctyxisjdhlqw"
+GREEK, GREEK_AS_LATIN = "αβεζηικμνορτυχγ", "abezhikmnoptyxy"
+LOOKS_LATIN = str.maketrans(CYRILLIC + GREEK + "ɡɑ", AS_LATIN + GREEK_AS_LATIN + "ga")
+LOOKS_CYRILLIC = str.maketrans(AS_LATIN[:15], CYRILLIC[:15])
+
+
+def _read_look_alikes(text: str) -> Iterable[str]:
+    """A text whose words of mixed scripts are read as of one: `Gаte` with a Cyrillic а is Gate."""
+    words = text.split(" ")
+    mixed = [at for at, word in enumerate(words) if len({*map(_script_of_letter, filter(str.isalpha, word))}) > 1]
+    for table in (LOOKS_LATIN, LOOKS_CYRILLIC) if mixed else ():
+        yield " ".join(word.translate(table) if at in mixed else word for at, word in enumerate(words))
+
+
+def _script_of_letter(letter: str) -> str:
+    """The script of a letter, by the first word of its name: `CYRILLIC`."""
+    return unicodedata.name(letter, "").partition(" ")[0]
+
+
 def has_guard_word(texts: Iterable[str], *groups: Group) -> bool:
     """Whether a text has a word of one of these groups."""
     return any(
@@ -175,12 +214,13 @@ def has_guard_word(texts: Iterable[str], *groups: Group) -> bool:
 def _ways_to_write(text: str) -> list[str]:
     """A text with its words apart and in small letters, in the ways to write it without umlauts."""
     small = normalize_text("".join(_split_words(text))).translate({0x307: None})  # the dot of a Turkish I
-    return list(dict.fromkeys((strip_accents(small.translate(UMLAUTS)), strip_accents(small))))
+    own = (strip_accents(small.translate(UMLAUTS)), strip_accents(small))
+    return list(dict.fromkeys((*own, *_read_look_alikes(own[-1]))))
 
 
 def _split_words(text: str) -> Iterable[str]:
     """The signs of a text, with a space where a word begins in it: before a capital in small letters, beside a number."""
-    text = unicodedata.normalize("NFKC", text)
+    text = "".join(sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")  # not seen
     yield text[:1]
     for number, (before, sign) in enumerate(pairwise(text), 1):
         ends = before.isupper() and sign.isupper() and text[number + 1 : number + 2].islower()

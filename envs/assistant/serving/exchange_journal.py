@@ -191,7 +191,7 @@ class Exchange:
     """What has come of a sentence by now.
 
     `fates` tell what became of the first calls of `turn`; the others were not sent. `secrets` are those that no call shows.
-    If somebody hears parts of the reply, `speaking` tells what was said already.
+    If somebody hears parts of the reply, `speaking` tells what was said already. `void_proposal` waited until then.
     """
 
     sentence: Sentence
@@ -203,6 +203,7 @@ class Exchange:
     fates: list[Fate] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     speaking: SentenceSpeaker | None = None
+    void_proposal: Proposal | None = None
     kept: float | None = None
 
     def mask_text(self, text: str) -> str:

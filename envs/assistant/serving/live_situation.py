@@ -21,7 +21,7 @@ from typing import Any, Self
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action, action_arguments
 from homerl.envs.homeenv.sim.assist.entities_of_home import areas_of_plan
-from homerl.envs.homeenv.sim.assist.intents import is_same_name
+from homerl.envs.homeenv.sim.assist.intents import REASONS, is_same_name
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_world import HomeWorld, result_as_observation
 from homerl.envs.homeenv.sim.toolset import RunResult
@@ -37,7 +37,9 @@ FLOOR = re.compile(r" \(floor [^()]*\)$")  # behind the name of an area, as Home
 MOST_MESSAGES = 40  # of a dialogue that the agent reads; the oldest are left out
 UNMADE = "unwritten"  # the rule of an attempt at an automation, beside those of the auditor
 FAILED = "error"  # and of one whose code failed
+SEVERAL = "several"  # and of one that named several devices where one is wanted
 CODE, FORMAT = "code", "code_format"  # the argument of locks and alarms, and the attribute of what may ask for it
+MEANS_SEVERAL = (REASONS["several_named"], REASONS["several"])
 LATER = "0000"  # stands in the twin for a code that only the real device will be told
 UNWRITTEN = Refused("unknown_tool", "homerl writes no automations into Home Assistant: people make and change them there")
 
@@ -70,8 +72,8 @@ class TwinCall:
 class ToolAttempt:
     """A tool call of an agent, and what came of it.
 
-    `rule` is why it was refused, if it was: a rule of the auditor, `UNMADE` or `FAILED`. `made` are its service calls that
-    were carried out, and `refused` the others, each with its rule.
+    `rule` is why it was refused, if it was: a rule of the auditor, `UNMADE`, `FAILED` or `SEVERAL`. `made` are its service
+    calls that were carried out, and `refused` the others, each with its rule.
     """
 
     tool: str
@@ -182,7 +184,9 @@ class LiveSituation(HomeSituation):
             return result_as_observation(read), {"blocked": told, "error": None}
         made, refused = len(self.made_calls), len(self.refused_calls)
         text, info = super().take(action)
-        rule = info["blocked"]["rule"] if info["blocked"] else FAILED if info["error"] else None
+        blocked = info["blocked"] or {"rule": FAILED if info["error"] else None, "message": ""}
+        means_several = blocked["rule"] == "unknown_device" and any(one in blocked["message"] for one in MEANS_SEVERAL)
+        rule = SEVERAL if means_several else blocked["rule"]
         self.attempts.append(
             ToolAttempt(tool, arguments, rule, (*self.made_calls[made:],), (*self.refused_calls[refused:],))
         )

@@ -49,6 +49,7 @@ from homerl.envs.assistant.listing.homeassistant_mapping import home_zone, refre
 from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
 from homerl.envs.assistant.serving.call_effects import compare_change
 from homerl.envs.assistant.serving.exchange_journal import Exchange
+from homerl.envs.assistant.serving.home_words import CATEGORIES, HomeWords
 from homerl.envs.assistant.serving.live_situation import Answers, TwinCall, tool_call_key
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.assist import assist_tools as assist
@@ -77,9 +78,13 @@ LOOK_SECONDS = 5.0  # beyond those to settle, in which the real home tells its s
 
 
 class RealHome(Protocol):
-    """The home outside. All methods raise `HomeAssistantError`. `spoken` is its language, or None until it has told."""
+    """The home outside. All methods raise `HomeAssistantError`. `spoken` is its language, or None until it has told.
+
+    `words` are its own ones for states and services.
+    """
 
     spoken: str | None
+    words: HomeWords
 
     async def take_renewed_home(self) -> Home | None:
         """The home as it is set up now, if it is another one than was given last; None if not."""
@@ -100,6 +105,7 @@ class HomeAssistantHome:
     def __init__(self, url: str, token: SecretStr, known: Listing | None = None) -> None:
         self.url, self._token = url, token
         self.spoken: str | None = None
+        self.words = HomeWords()
         self.known = known
         self._fresh: Home | None = None
         self._lacks = False  # whether something was withdrawn from a twin since the home was made
@@ -111,12 +117,21 @@ class HomeAssistantHome:
         Raises `HomeAssistantError` if the address or the token is wrong, or nothing answers.
         """
         async with self._connect(GREETING) as client:
-            self._hear_language(await client.call_command(CONFIG))
+            await self._hear_language(client, await client.call_command(CONFIG))
             rows = [*await client.call_command(REGISTERED), *await client.read_states()]
             return frozenset(row["entity_id"] for row in rows)
 
-    def _hear_language(self, config: Mapping[str, Any]) -> None:
+    async def _hear_language(self, client: HomeAssistantClient, config: Mapping[str, Any]) -> None:
+        """Take the language that the home tells, and its words for what agents do. Without them, English stands for them."""
         self.spoken = config.get("language") or self.spoken
+        if self.spoken and self.spoken != self.words.language:
+            texts: Mapping[str, str] = {}
+            if self.spoken.partition("-")[0] != "en":
+                try:
+                    texts = await client.read_translations(self.spoken, CATEGORIES)
+                except HomeAssistantError as error:
+                    log.info("%s", error)
+            self.words = HomeWords(self.spoken, texts)
 
     @asynccontextmanager
     async def _connect(self, patience: float = PATIENCE) -> AsyncIterator[HomeAssistantClient]:
@@ -168,7 +183,7 @@ class HomeAssistantHome:
         try:
             async with self._connect() as client:
                 listing = await client.read_listing()
-                self._hear_language(listing.sources[CONFIG])
+                await self._hear_language(client, listing.sources[CONFIG])
                 listing = merge_earlier_listing(await with_automation_texts(client, listing), self.known)
                 listing = await with_state_history(client, listing)
             if is_home_running(listing):

@@ -6,7 +6,11 @@ Invariants:
 - Where something that the agent tried was not done (`missed`), the person hears what and why, and what was done, if anything
   was. The agent's own words follow only if they ask something or admit that something did not work. Where nothing was done,
   they must not say that something was; then an admission is enough, and stands alone.
-- Words that claim success though nothing was called are followed by a remark that nothing was switched.
+- Where nothing was called, a remark follows that nothing was switched, unless the words ask something or admit that
+  something did not work. It follows if they claim success, or if the sentence is a command by Home Assistant's grammar and
+  the home is not so yet. Outside of `shadow` it also follows if the grammar does not know the sentence and the agent used no
+  tool, unless the sentence asks how something is. So no list of words such as "OK." decides.
+- States, attributes and services have Home Assistant's own words, if these are in the language of the sentences.
 - Words that only confirm, such as "Done.", are followed by what was done, unless the person has said just that.
 """
 
@@ -23,11 +27,14 @@ from homerl.envs.assistant.listing.home_listing import entity_domain
 from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
 from homerl.envs.assistant.serving.call_effects import ChangeRecord, is_press_change, is_state_change, was_asked_for
 from homerl.envs.assistant.serving.exchange_journal import Exchange
+from homerl.envs.assistant.serving.home_words import HomeWords
 from homerl.envs.assistant.serving.live_situation import UNMADE, TwinCall
 from homerl.envs.assistant.serving.missed_actions import WITH_SENTENCE, MissedAction, words_of_name
 from homerl.envs.assistant.serving.secret_masking import visible_arguments
+from homerl.envs.assistant.serving.sentence_kind import SentenceKind
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.documents.validation import did_you_mean
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import FixedPlan
 from homerl.play.spoken_words import SpokenWords, admits_failure, asks_about_state, claims_success, only_confirms, says_done
@@ -43,13 +50,14 @@ class ReplyPhrases:
     The language of the model is English, unless its owner says otherwise; then what the home speaks counts, if it is known.
     """
 
-    def __init__(self, language: str, spoken: str = "en") -> None:
+    def __init__(self, language: str, spoken: str = "en", home: HomeWords = HomeWords()) -> None:
         known = _read_phrases()
         if language == "en" and (own := spoken.partition("-")[0]) in known:
             language = own
         if language not in known:
             raise InputError(f"'{language}' has no sentences", "--language", did_you_mean(language, list(known)))
         self._texts = known[language]
+        self.home = home if home.language.partition("-")[0] == language else HomeWords()  # no half of two languages
 
     def fill_phrase(self, key: str, **slots: Any) -> str:
         """A sentence with its slots filled."""
@@ -90,6 +98,8 @@ SAYS = "Home Assistant says: "
 PLACE = re.compile(r"\b(?:https?|wss?)://[^\s'\"`;)]+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b")
 STATUS = re.compile(r"\s*\(status \d+: (.+)\)$")
 MOST_TOLD = 4  # calls that are told one by one
+UNSPEAKABLE = re.compile(r"\s*\S*[\\^$|\[\]{}<>]\S*")  # such as the regular expression of a lock's code
+ENTITY_ID = re.compile(r"\b[a-z_]+\.([a-z][a-z0-9_]*)\b")
 BRACKETS = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
 SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
 
@@ -149,19 +159,35 @@ class ReplyWriter:
     def describe_possible_effects(self, ends: Iterable[str]) -> Iterator[str]:
         """On what automations may act that the twin does not follow. What is not exposed is told by its kind alone."""
         if things := dict.fromkeys(
-            spoken_device_name(self.plan, end) if end in self.plan.devices_by_did else _as_words(entity_domain(end))
+            spoken_device_name(self.plan, end)
+            if end in self.plan.devices_by_did
+            else self.words.home.name_of_domain(entity_domain(end))
             for end in ends
         ):
             yield self.words.fill_phrase("perhaps", what=self.words.join_list(things, "within"))
 
-    def audible_words(self, said: SpokenWords) -> str:
-        """The words of the agent's last message that the person may hear."""
+    def audible_words(self, said: SpokenWords, kind: SentenceKind = "unknown", looked: bool = False) -> str:
+        """The words of the agent's last message that the person may hear.
+
+        `kind` is that of the sentence by Home Assistant's grammar, and `looked` tells whether the agent used any tool.
+        """
         turn = self.exchange.turn
         if turn.missed:
             claims = not turn.calls and says_done(said.claims)
             return said.text if (said.question or admits_failure(said.text)) and not claims else ""
-        unfounded = not (turn.calls or asks_about_state(self.exchange.sentence.said)) and claims_success(said.claims)
+        unfounded = not turn.calls and self._may_be_taken_for_done(said, kind, looked)
         return join_sentences(said.text, self.words.fill_phrase("idle") if unfounded else "")
+
+    def _may_be_taken_for_done(self, said: SpokenWords, kind: SentenceKind, looked: bool) -> bool:
+        """Whether a person may believe that something was done, whatever the language of the words, such as "OK."."""
+        sentence = self.exchange.sentence
+        if asks_about_state(sentence.said) and kind != "command":
+            return False
+        if claims_success(said.claims):
+            return True
+        if said.question or not said.claims.strip() or admits_failure(said.text):
+            return False
+        return kind == "command" or (kind == "unknown" and not looked and sentence.mode != "shadow")
 
     def describe_missed_actions(self) -> str:
         """What the agent tried in vain, and why; empty if nothing."""
@@ -172,10 +198,12 @@ class ReplyWriter:
         return join_sentences(self.words.fill_phrase("refused", what=what) if what else "", *own)
 
     def _describe_missed(self, one: MissedAction) -> str:
-        parts, why = [part for part in (one.device, one.service) if part], self.words.explain_rule(one.rule)
+        device, why = self.plan.devices_by_did.get(one.did), self.words.explain_rule(one.rule)
+        service = self.words.home.name_of_service(device, one.service.replace(" ", "_"))
+        parts = [part for part in (one.device, service) if part]
         if not parts:
             return why
-        what = parts[0] if len(parts) == 1 else self.words.fill_phrase("action", device=one.device, service=one.service)
+        what = parts[0] if len(parts) == 1 else self.words.fill_phrase("action", device=one.device, service=service)
         return self.words.fill_phrase("missed", what=what, why=why)
 
     def reply_without_calls(self) -> str:
@@ -231,11 +259,16 @@ class ReplyWriter:
         return [self._describe_action(one, visible_arguments(one, self.exchange.seen.fields)) for one in made]
 
     def _describe_action(self, made: TwinCall, arguments: dict[str, Any]) -> str:
-        device, service = spoken_device_name(self.plan, made.did), _as_words(made.service)
+        device, one, say = spoken_device_name(self.plan, made.did), self.plan.devices_by_did.get(made.did), self.words.home
+        service = say.name_of_service(one, made.service)
         if not arguments:
             return self.words.fill_phrase("action", device=device, service=service)
         told = (
-            self.words.fill_phrase("argument", name=_as_words(name), value=_value_as_text(value))
+            self.words.fill_phrase(
+                "argument",
+                name=self._name_of_path(one, name) if name == "state" else say.name_of_service(one, made.service, name),
+                value=say.name_of_value(one, name, self._value_as_text(value)),
+            )
             for name, value in arguments.items()
         )
         within = self.words.join_list(told, "within")
@@ -244,25 +277,37 @@ class ReplyWriter:
     def _describe_change(self, change: ChangeRecord) -> str:
         if is_press_change(change):
             (service, *_) = self.plan.devices_by_did[change.did].spec.service_index
-            return self.words.fill_phrase("action", device=change.device, service=_as_words(service))
-        before, after = _value_as_text(change.before), _value_as_text(change.after)
-        return self.words.fill_phrase(
-            "change", device=change.device, path=_as_words(change.path), before=before, after=after
-        )
+            named = self.words.home.name_of_service(self.plan.devices_by_did[change.did], service)
+            return self.words.fill_phrase("action", device=change.device, service=named)
+        before, after = self._name_of_value(change, change.before), self._name_of_value(change, change.after)
+        path = self._name_of_path(self.plan.devices_by_did.get(change.did), change.path)
+        return self.words.fill_phrase("change", device=change.device, path=path, before=before, after=after)
+
+    def _name_of_path(self, device: Device | None, path: str) -> str:
+        return self.words.fill_phrase("state") if path == "state" else self.words.home.name_of_path(device, path)
+
+    def _name_of_value(self, change: ChangeRecord, value: Any) -> str:
+        device = self.plan.devices_by_did.get(change.did)
+        return self.words.home.name_of_value(device, change.path, self._value_as_text(value))
+
+    def _value_as_text(self, value: Any) -> str:
+        return self.words.fill_phrase("nothing") if value is None else str(value)
 
     def _describe_actual(self, change: ChangeRecord) -> str:
         actual = change.actual if change.differs else change.after
-        return self.words.fill_phrase("is", device=change.device, path=_as_words(change.path), actual=_value_as_text(actual))
+        path = self._name_of_path(self.plan.devices_by_did.get(change.did), change.path)
+        return self.words.fill_phrase("is", device=change.device, path=path, actual=self._name_of_value(change, actual))
 
 
 def spoken_error(error: object) -> str:
-    """An error as the end of a sentence that is heard: its first sentence, without addresses and what stands in brackets.
+    """An error as the end of a sentence that is heard: its first sentence, without addresses, code and what is in brackets.
 
-    Where Home Assistant said something, that alone. The log has all of it.
+    An id is told by its words. Where Home Assistant said something, that alone. The log has all of it.
     """
     text = (str(error) or type(error).__name__).strip().rpartition(SAYS)[2]
     text = STATUS.sub(r": \1", PLACE.sub("the server", text))  # the words of a model's server
-    heard = BRACKETS.sub("", text).replace("`", "")
+    heard = UNSPEAKABLE.sub("", BRACKETS.sub("", text)).replace("`", "")
+    heard = ENTITY_ID.sub(lambda found: _as_words(found[1]), heard)
     return SENTENCE.split(heard, maxsplit=1)[0].strip().rstrip(".。?？!！")
 
 
@@ -274,7 +319,3 @@ def _state_of_several(home: Home, did: str) -> dict[str, Any]:
 
 def _as_words(path: str) -> str:
     return path.replace("_", " ").replace(".", " ")
-
-
-def _value_as_text(value: Any) -> str:
-    return "nothing" if value is None else str(value)

@@ -30,7 +30,7 @@ from homerl.envs.homeenv.tasks.situation import home_situation_of, writer_of
 from homerl.play.episode import Episode
 
 try:
-    from hassil import Intents, recognize_best
+    from hassil import Intents, RecognizeResult, recognize_best
     from hassil.intents import TextSlotList
     from home_assistant_intents import get_intents
 except ModuleNotFoundError as missing:
@@ -53,11 +53,7 @@ class HassilAgent(BaselineAgent):
 
 def calls_of_sentence(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
     """The service calls that a sentence means in a home. `placed` says whether it is about where the person speaks."""
-    intents, defaults = load_hassil_sentences(language)
-    near = [area.room.id for area in areas_of_plan(home.plan) if placed and area.room == home.plan.entrance_room]
-    context = {"area": near[0]} if near else {}
-    known = {**defaults, **_slot_lists_of_home(home)}
-    result = recognize_best(said, intents, slot_lists=known, intent_context=context, best_slot_name="name")
+    result = _recognise_sentence(home, said, language, placed)
     tool = result and _tools_by_intent().get(result.intent.name)
     if not result or not tool:
         return []
@@ -67,6 +63,20 @@ def calls_of_sentence(home: Home, said: str, language: str, placed: bool = True)
         return [_call_of_step(one, step) for one in found for step in calls_of_intent(home, tool, one, slots.values)]
     except (IntentFailed, Refused):
         return []
+
+
+def intent_of_sentence(home: Home, said: str, language: str) -> str | None:
+    """The name of the intent that Home Assistant's sentences see in a sentence; None if they do not know it."""
+    result = _recognise_sentence(home, said, language, placed=True)
+    return result.intent.name if result else None
+
+
+def _recognise_sentence(home: Home, said: str, language: str, placed: bool) -> RecognizeResult | None:
+    intents, defaults = load_hassil_sentences(language)
+    near = [area.room.id for area in areas_of_plan(home.plan) if placed and area.room == home.plan.entrance_room]
+    context = {"area": near[0]} if near else {}
+    known = {**defaults, **_slot_lists_of_home(home)}
+    return recognize_best(said, intents, slot_lists=known, intent_context=context, best_slot_name="name")
 
 
 def _slot_lists_of_home(home: Home) -> dict[str, TextSlotList]:

@@ -117,6 +117,7 @@ def test_words_calls_and_what_is_malformed_arrive_as_they_were_written(tokenizer
 def test_a_message_is_streamed_whole(port: int) -> None:
     client = openai.OpenAI(base_url=url(port), api_key="none", max_retries=0)
     (model,) = client.models.list()
+    assert model.owned_by == "homerl" and not hasattr(model, "homerl"), "Home Assistant would take it for an agent"
     asked: dict[str, Any] = {"model": model.id, "messages": prompts()[0], "tools": TOOLS, "temperature": 0, "max_tokens": 60}
     whole = client.chat.completions.create(**asked).choices[0]
     chunks = [chunk.choices[0] for chunk in client.chat.completions.create(**asked, stream=True)]

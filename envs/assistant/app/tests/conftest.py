@@ -32,12 +32,13 @@ class StandIn:
     requests: list[dict[str, Any]] = field(default_factory=list)
     goes: asyncio.Event = field(default_factory=asyncio.Event)
     breaks: bool = False
+    tells: dict[str, Any] = field(default_factory=lambda: {"homerl": {"serves": "agent"}})
     url: str = ""
     server: TestServer | None = None
 
     async def models(self, request: web.Request) -> web.Response:
         """The list of its model."""
-        return self._with_key(request, {"object": "list", "data": [{"id": "tiny", "object": "model"}]})
+        return self._with_key(request, {"object": "list", "data": [{"id": "tiny", "object": "model"} | self.tells]})
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         """A reply."""

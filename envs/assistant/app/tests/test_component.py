@@ -54,6 +54,14 @@ async def test_an_address_is_understood_with_and_without_its_end(typed: str) -> 
     assert base_of(typed) == "http://host:8124/v1"
 
 
+@pytest.mark.parametrize("tells", [{}, {"owned_by": "homerl"}, {"homerl": None}, {"homerl": {"serves": "model"}}])
+async def test_the_server_of_a_model_is_not_added(hass: HomeAssistant, agent: StandIn, tells: dict[str, Any]) -> None:
+    agent.tells = tells
+    flow = await hass.config_entries.flow.async_init(DOMAIN, context={"source": SOURCE_USER})
+    shown = await hass.config_entries.flow.async_configure(flow["flow_id"], {CONF_URL: agent.url, CONF_API_KEY: KEY})
+    assert shown["type"] is FlowResultType.FORM and shown["errors"] == {"base": "no_agent"}
+
+
 async def test_it_is_added_by_hand_once_the_agent_answers(hass: HomeAssistant, agent: StandIn) -> None:
     for typed, key, where, error in (
         ("host:8124", KEY, CONF_URL, "invalid_url"),

@@ -141,7 +141,7 @@ class AssistEntity:
 
     def _show_attribute(self, name: str, path: str, value: Any) -> dict[str, Any]:
         if name == "brightness" and self.shape.whole:
-            return {name: None} if value is None else {name: str(value), "brightness_pct": str(round(value / 2.55))}
+            return {name: None} if value is None else _brightness_texts(value, round(value / 2.55))
         if name not in ("brightness", "percentage", "current_position", "volume_level"):
             return {name: str(value) if isinstance(value, int) else value}
         kind = self.device.spec.attribute_index[path][1]
@@ -149,8 +149,13 @@ class AssistEntity:
             return {name: None}
         if name == "brightness":  # Home Assistant counts brightness from 0 to 255
             raw = value if kind.range and kind.range[1] == 255 else round(share * 2.55)
-            return {name: str(raw), "brightness_pct": str(share)}
+            return _brightness_texts(raw, share)
         return {name: share / 100 if name == "volume_level" else str(share)}
+
+
+def _brightness_texts(raw: int, share: int) -> dict[str, str]:
+    """A brightness from 0 to 255, and its share of 100, as texts. A lamp that is on has never a share of 0."""
+    return {"brightness": str(raw), "brightness_pct": str(max(share, 1) if raw else share)}
 
 
 def _state_of_value(value: Any) -> str:

@@ -138,8 +138,6 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
     "the number of a trigger": (
         {"triggers": [MOTION, state(MODE, "Away")], "conditions": [{"condition": "trigger", "id": ["1", "7"]}]},
         [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
-    "a bound of a helper": ({"triggers": [WET | {"entity_id": "counter.visitors", "above": HUMIDITY}]},
-        [(HUMIDITY, "state", 35.0), ("counter.visitors", "state", 35), ("counter.visitors", "state", 36)], 3),
     "a number of a template": (
         {"triggers": [number(below=5, value_template="{{ state.state | float - 10 }}")]}, [(COLD, "state", 14.0)], 1),
     "a template": ({"triggers": [{"trigger": "template", "value_template":

@@ -16,6 +16,7 @@ import pytest
 from forked import homerl
 from scripted_server import ScriptedServer
 
+from homerl.envs.assistant.listing.home_listing import CONFIG
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 
 
@@ -73,6 +74,21 @@ def test_an_agent_starts_before_its_home_assistant_does(own, tmp_path):
             models = _asked(f"http://127.0.0.1:{port}/v1/models")
             served.terminate()
     assert "cannot be reached" in said.replace("\n", " ") and models["data"]
+
+
+@pytest.mark.parametrize(("language", "warned"), [("is", True), ("de-CH", False)])
+def test_the_start_says_if_the_guard_does_not_know_the_language(tmp_path, language, warned):
+    with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+        free.close()
+        told = home.listing.sources[CONFIG] | {"language": language}
+        home.listing = home.listing.with_sources({CONFIG: told})
+        command = ("serve-agent", "--model", model.url, "--ha", home.url, "--port", str(port))
+        line = [sys.executable, "-m", "homerl", *command, "--log", str(tmp_path / "agent.jsonl")]
+        with subprocess.Popen(line, env=os.environ | {"HA_TOKEN": TOKEN}, stdout=subprocess.PIPE, text=True) as served:
+            said = _until(served, "what it does")
+            served.terminate()
+    assert ("so each switch asks" in said.replace("\n", " ")) == warned
 
 
 def _asked(url: str) -> dict:

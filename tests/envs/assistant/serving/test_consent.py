@@ -128,7 +128,9 @@ def test_a_lock_without_a_code_takes_none(serve, tmp_path) -> None:
         "Hm.",
         of=written_home(tmp_path, Row("lock.front", "Front", state="locked")),
     )
-    assert "code" not in served.say("unlock it") and served.say("1234") == "Hm." and not served.real.made
+    assert "code" not in served.say("unlock it")
+    assert served.say("1234") == "What I asked about before is not done. Hm. (I switched nothing just now.)"
+    assert not served.real.made
 
 
 GATE = Row("lock.front", "Front Door", state="locked", features=63, code_format="number")
@@ -151,7 +153,7 @@ def test_a_code_that_nothing_waits_for_any_more_is_not_read(serve, tmp_path) -> 
     served = serve("act", call_of("lock.front", "unlock"), "Open.", "Hm.", "Hm.", of=written_home(tmp_path, GATE))
     served.say("let me in")
     served.caretaker._waiting.proposals.clear()  # as after five minutes, or a restart
-    assert served.say("1234") == "Hm." and not served.real.made
+    assert served.say("1234") == "Hm. (I switched nothing just now.)" and not served.real.made
     served.say("it's 1234")
     assert "1234" not in str(served.caretaker.agents().heard) + served.journal.path.read_text()
 
@@ -295,13 +297,13 @@ def said(text: str) -> list[dict[str, str]]:
 
 def test_nobody_waits_for_the_thoughts_of_another(keeper):
     here: list[asyncio.Event] = []
-    agents = [Meeting(here, 5, f"Answer {number}.") for number in range(5)]
+    agents = [Meeting(here, 5, f"Shall {number} be so?") for number in range(5)]
     caretaker, _ = keeper("act", *agents)
 
     async def all_at_once() -> list[str]:
         return await asyncio.gather(*(caretaker.answer_dialogue(said(f"question {number}")) for number in range(5)))
 
-    assert sorted(asyncio.run(all_at_once())) == [f"Answer {number}." for number in range(5)]
+    assert sorted(asyncio.run(all_at_once())) == [f"Shall {number} be so?" for number in range(5)]
     told = {agent.heard[0].messages[-1]["content"] for agent in agents}
     assert told == {f"question {number}" for number in range(5)}, "each reads its own dialogue"
 

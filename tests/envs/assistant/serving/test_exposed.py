@@ -15,6 +15,7 @@ from written_home import Row, written_home
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, ENTRIES, EXPOSED, STATES
 from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.assistant.serving.home_words import HomeWords
 from homerl.envs.assistant.serving.real_home import HomeAssistantHome, remove_devices
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.home import Home
@@ -183,7 +184,7 @@ def caretaker_of(home: Home, gone: str, tmp_path: Path, *messages: Message | str
     made: list[str] = []
 
     class Real:
-        spoken = None
+        spoken, words = None, HomeWords()
 
         async def take_renewed_home(self) -> None: ...
 

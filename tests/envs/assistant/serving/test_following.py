@@ -307,6 +307,33 @@ def test_the_language_is_that_of_a_home_assistant_that_comes_later(server, tmp_p
     assert matching() is agent, "the matcher has no sentences in it"
 
 
+GERMAN = {
+    "component.light.entity_component._.state.on": "An",
+    "component.light.entity_component._.state.off": "Aus",
+    "component.light.entity_component._.state_attributes.brightness.name": "Helligkeit",
+    "component.light.services.turn_on.name": "Einschalten",
+    "component.light.services.turn_on.fields.brightness.name": "Helligkeitswert",
+}
+
+
+def test_what_is_told_is_in_the_words_that_home_assistant_itself_has(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("HA_TOKEN", TOKEN)
+    for language, told, expected in (
+        ("de-CH", {"frontend/get_translations": {"resources": GERMAN}}, "Zustand von Aus auf An"),
+        ("de", {}, "Zustand von off auf on"),  # an older Home Assistant
+        ("fr", {"frontend/get_translations": {"resources": GERMAN}}, "state from off to on"),  # whose sentences are English
+    ):
+        server.listing = speaking(listing(), language).with_sources(told)
+        home = HomeAssistantHome(server.url, SecretStr(TOKEN))
+        asyncio.run(home.read_known_entities())
+        rows = [row | {"state": "off"} if row["entity_id"] == LAMP else row for row in server.listing.sources[STATES]]
+        server.listing = server.listing.with_sources({STATES: rows})
+        served = serve_home(
+            import_home(server.listing).home, Says(call_of(LAMP, "turn_on"), "An."), tmp_path, "confirm", real=home
+        )
+        assert expected in served.say("licht")
+
+
 def speaking(of: Listing, language: str) -> Listing:
     return of.with_sources({CONFIG: of.sources[CONFIG] | {"language": language}})
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import call_of
+from serving import Says, call_of, serve_home
 from written_home import Row, written_home
 
 from homerl.envs.assistant.home_import import ImportedHome, build_import_report, import_home
@@ -532,3 +532,47 @@ def test_tasks_have_nothing_of_it(brought, tmp_path, keep):
     save_home(brought(*hidden, exposed=(*SEEN, "lock.front_door")).home, tmp_path / "home.json")
     drawn = make_home(1, HomeRecipe(files=(str(tmp_path / "home.json"),), keep=keep))
     assert drawn.plan.origin is not None and "automation" not in json.dumps(home_to_json(drawn))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "G\u0430te",  # a Cyrillic a
+        "Front d\u043eor",
+        "G\u03b1rage",  # a Greek alpha
+        "\u0412oiler",  # its capital looks like B
+        "\u0437\u0430m\u043e\u043a".replace("m", "\u043c").replace("\u043e", "o"),  # a Russian lock with a Latin o
+        "Ga\u200bte",  # a sign that nobody sees
+        "Ga\u00adrage",
+    ],
+)
+def test_a_word_of_look_alikes_is_read_as_it_looks(name: str) -> None:
+    assert has_guard_word([name], "acts", "places")
+
+
+@pytest.mark.parametrize("name", ["USB-\u043a\u0430\u0431\u0435\u043b\u044c", "Mot\u043er", "TV\u706f"])
+def test_a_word_of_two_scripts_alone_is_no_reason(name: str) -> None:
+    assert not has_guard_word([name], "acts", "places", "flows")
+
+
+def test_in_a_language_without_words_a_switch_asks(tmp_path: Path) -> None:
+    rows = (
+        Row("switch.a", "Ytri hurð"),
+        Row("switch.b", "Ljós", device_class="outlet"),
+        Row("switch.c", "Loft", device_class="switch"),
+        Row("light.d", "Lampi"),
+    )
+    home = written_home(tmp_path, *rows)
+    for language, held in (("is", {"switch.a", "switch.c"}), ("is-IS", {"switch.a", "switch.c"}), ("de-CH", set())):
+        assert Guard().with_known_home(home, language).held == held
+
+
+@pytest.mark.parametrize(("first", "then"), [("is", "is"), (None, "is")])  # a home may tell its language later
+def test_a_served_agent_asks_for_a_switch_in_such_a_language(tmp_path: Path, first: str | None, then: str) -> None:
+    home = written_home(tmp_path, Row("switch.a", "Ytri", state="off"))
+    served = serve_home(home, Says("Hm?", call_of("switch.a", "turn_on"), "OK."), tmp_path, "act")
+    served.real.spoken = first
+    served.say("hello")
+    served.real.spoken = then
+    served.say("Ytri")
+    assert not served.real.made and served.journal.read_entries()[-1].guarded == {"switch.a": "guarded"}

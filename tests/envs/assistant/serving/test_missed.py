@@ -9,12 +9,13 @@ from typing import Any, get_args
 
 import pytest
 from scripted_server import MODEL, ScriptedServer
-from serving import Served, serve_home
+from serving import Says, Served, serve_home
 from written_home import Row, written_home
 
 from homerl.envs.assistant.serving.exchange_journal import Mode
 from homerl.envs.assistant.serving.journal_page import render_journal_page
 from homerl.envs.assistant.serving.reply_text import ReplyPhrases, join_sentences
+from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import RULES
 from homerl.models.endpoint.endpoint import Endpoint
@@ -292,7 +293,8 @@ def test_what_is_left_out_with_a_loop_is_told(talk):
     [
         ("en", "turn on the kitchen light", "Done, it is on.", True),
         ("en", "can you turn on the kitchen light?", "I've turned on the Kitchen Light.", True),
-        ("en", "turn on the kitchen light", "It is already on.", False),
+        ("en", "turn on the kitchen light", "It is already on.", True),  # it is off
+        ("en", "turn off the kitchen light", "It is already off.", False),
         ("en", "turn on the kitchen light", "Which one?", False),
         ("en", "turn on the kitchen light", "Which one do you want turned on?", False),
         ("en", "turn on the kitchen light", "Done! Would you like me to dim it?", True),
@@ -301,26 +303,81 @@ def test_what_is_left_out_with_a_loop_is_told(talk):
         ("en", "did you turn on the light?", "Yes, I've turned it on.", False),
         ("en", "is it warm?", "It is 21 degrees.", False),
         ("en", "can you check whether the door is locked?", "The door is now locked.", False),
-        ("en", "turn on all lamps", "Nothing has been turned on.", False),
+        ("en", "turn on all lamps", "Nothing has been turned on.", None),
         ("zh", "帮我看看灯关了没有", "灯已经关了。", False),
         ("zh", "把厨房的灯打开好吗", "好的，已经打开了。", True),
         ("zh", "打开厨房的灯", "好的，已经打开了。", True),
-        ("zh", "打开厨房的灯", "灯本来就开着。", False),
+        ("zh", "打开厨房的灯", "灯本来就开着。", None),
         ("zh", "灯开着吗", "开着的。", False),
     ],
 )
 def test_a_claim_without_a_call_is_remarked_upon(talk, mode, language, said, words, claims):
     served = talk(mode, words, language=language)
     idle = ReplyPhrases(language).fill_phrase("idle")
+    claims = mode != "shadow" if claims is None else claims  # where nothing tells what the sentence is
     assert served.say(said) == (join_sentences(words, idle) if claims else words)
     assert served.journal.read_entries()[-1].outcome == "said"
+
+
+@pytest.mark.parametrize(
+    ("spoken", "said"),
+    [
+        ("en", "unlock the front door"),
+        ("en", "set a timer for 5 minutes"),
+        ("en", "could you set a timer for 5 minutes?"),
+        ("en", "make it cosy"),  # no sentence of Home Assistant's
+        ("de", "stelle einen Timer auf 5 Minuten"),
+        ("de", "schalte Hall Light ein"),
+        ("fr", "allume Hall Light"),
+        ("xx", "anything"),  # a language without sentences
+    ],
+)
+@pytest.mark.parametrize(
+    "words", ["OK.", "Will do.", "Timer set for 5 minutes.", "The front door is unlocked.", "Erledigt.", "C'est fait"]
+)
+def test_no_words_stand_alone_where_a_wish_led_to_no_call(talk, spoken, said, words):
+    served = talk("act", words)
+    served.real.spoken = spoken
+    reply = served.say(said)
+    assert reply == join_sentences(words, ReplyPhrases("en", spoken).fill_phrase("idle")) and not served.real.made
+
+
+@pytest.mark.parametrize(
+    ("spoken", "said", "words"),
+    [
+        ("en", "what time is it", "Half past nine."),
+        ("en", "is the front door locked", "The front door is locked."),
+        ("en", "lock the front door", "The front door is locked."),  # it is so already
+        ("de", "wie spät ist es", "Halb zehn."),
+        ("de", "ist Hall Light an", "Nein."),
+        ("de", "schalte Hall Light ein", "Welches meinst du?"),
+    ],
+)
+def test_an_answer_a_question_and_what_is_so_already_stand_alone(talk, spoken, said, words):
+    served = talk("act", words)
+    served.real.spoken = spoken
+    assert served.say(said) == words
+
+
+def test_a_proposal_that_is_neither_taken_nor_left_is_said_to_be_gone(talk):
+    gone = ReplyPhrases("en").fill_phrase("dropped")
+    served = talk("confirm", calls(KITCHEN), DONE, "Which one do you mean?")
+    assert "Shall I" in served.say("kitchen light on")
+    assert served.say("the small one") == f"{gone} Which one do you mean?"
+    served.say("yes")
+    assert not served.real.made
+
+
+def test_a_proposal_that_is_made_again_is_not_said_to_be_gone(talk):
+    served = talk("confirm", calls(KITCHEN), DONE, calls(KITCHEN), DONE)
+    assert served.say("kitchen light on") == served.say("I mean the kitchen light")
 
 
 def test_it_is_told_in_the_language_of_the_house(talk):
     reply = talk("act", calls(KITCHEN, SAUNA), "好了。", language="zh").say("打开厨房的灯和桑拿")
     assert reply == "只做了：Kitchen Light：turn on。没做成：Sauna：turn on，因为没有找到符合的设备。"
     reply = talk("confirm", calls(KITCHEN, (ON, {"name": "Hall Light"})), "好了。", language="zh").say("打开灯")
-    assert reply == "我会这样做：Hall Light：state从off变为on；Kitchen Light：state从off变为on。要做吗？"
+    assert reply == "我会这样做：Hall Light：状态从off变为on；Kitchen Light：状态从off变为on。要做吗？"
 
 
 def test_sentences_of_two_scripts_are_joined_as_each_is():
@@ -337,10 +394,27 @@ def test_a_home_is_answered_in_its_own_language_as_far_as_there_are_words():
     assert told == ["Erledigt.", "Done.", "好了。", "Done."]
 
 
+@pytest.mark.parametrize(
+    ("tool", "given"), [(ON, {"name": "Desk Lamp"}), (OFF, {"name": "Desk Lamp"}), (MOVE, {"name": "Blind", "position": 5})]
+)
+def test_devices_of_one_name_are_told_as_several(tmp_path, tool, given):
+    home = written_home(
+        tmp_path,
+        Row("light.a", "Desk Lamp", area="up", state="off"),
+        Row("light.b", "Desk Lamp", area="down", state="off"),
+        Row("cover.a", "Blind", area="up", state="closed", device_class="blind", closed=True),
+        Row("cover.b", "Blind", area="down", state="closed", device_class="blind", closed=True),
+        areas={"up": "Upstairs", "down": "Downstairs"},
+    )
+    called = call_message(tool_call(tool, given))
+    reply = serve_home(home, Says(called, "Done."), tmp_path, "act", "assist").say("please")
+    assert "because several devices are called so" in reply and "no device" not in reply
+
+
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
 def test_each_rule_has_words(language):
     words = ReplyPhrases(language)
-    assert all(words.explain_rule(rule) != words.explain_rule("other") for rule in [*RULES, "error", "left_out"])
+    assert all(words.explain_rule(rule) != words.explain_rule("other") for rule in [*RULES, "error", "left_out", "several"])
     assert words.explain_rule("a rule of a plug-in") == words.explain_rule("other")
 
 

@@ -57,6 +57,12 @@ def post(port: int, body: bytes, headers: dict[str, str]) -> int:
     return connection.getresponse().status
 
 
+def test_it_says_that_it_is_an_agent(running):
+    _, _, port = running
+    (model,) = json.loads(get(port, "/v1/models").read())["data"]
+    assert model["homerl"] == {"serves": "agent"}
+
+
 def test_a_chat_acts_whole_and_streamed(running):
     served, lamp, port = running
     asked = [{"role": "system", "content": "You are a voice assistant."}, {"role": "user", "content": "light please"}]

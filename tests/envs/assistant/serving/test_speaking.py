@@ -236,6 +236,10 @@ HEARD = {
     "http://h/v1 takes no request: status 404: x; see to the key": "the server takes no request: status 404: x",
     "scripted did not answer (ValueError: the answer is no completion)": "scripted did not answer",
     "scripted did not answer (status 500: the GPU is lost)": "scripted did not answer: the GPU is lost",
+    r"Home Assistant says: The code for lock.front_door doesn't match pattern ^\d{4}$. (service_validation_error)": (
+        "The code for front door doesn't match pattern"
+    ),
+    r"Home Assistant says: Value [a-z]+ is not valid for text.note": "Value is not valid for note",
     "No space left on device": "No space left on device",
     "no answer within 60 s.": "no answer within 60 s",
 }

@@ -23,6 +23,10 @@ class KeyRefused(AgentError):
     """The agent wants another key."""
 
 
+class NoAgent(AgentError):
+    """What answers is another server, such as a model's own: it would say "Done", and nothing would act."""
+
+
 def base_of(address: str) -> str:
     """The address of an agent's API, from what a person types: with or without `/v1`. Raises `ValueError`."""
     url = URL(address.strip())
@@ -41,10 +45,12 @@ class Agent:
     key: str | None = None
 
     async def name(self) -> str:
-        """The name of its model. Raises `AgentError`."""
+        """The name of its model. Raises `AgentError`, or `NoAgent` if the server does not say that it is an agent."""
         async with self._asked("GET", "models") as response:
-            answer = await response.json()
-            return str(answer["data"][0]["id"]) if answer.get("data") else "homerl"
+            (model, *_) = (await response.json())["data"] or [{}]
+            if (model.get("homerl") or {}).get("serves") != "agent":
+                raise NoAgent("What answers is no agent of homerl, or an older one.")
+            return str(model["id"])
 
     async def parts(self, messages: Sequence[Mapping[str, str]], care: Mapping[str, Any]) -> AsyncIterator[str]:
         """The reply to a dialogue as it is spoken, with more care than the agent was started with. Raises `AgentError`."""

@@ -28,7 +28,7 @@ from homeassistant.helpers.selector import (
 )
 from homeassistant.helpers.service_info.hassio import HassioServiceInfo
 
-from .agent import Agent, AgentError, KeyRefused, base_of
+from .agent import Agent, AgentError, KeyRefused, NoAgent, base_of
 from .const import AS_STARTED, DOMAIN, GUARD, LANGUAGE, MODE, MODES
 
 KEY = TextSelector(TextSelectorConfig(type=TextSelectorType.PASSWORD))
@@ -102,6 +102,8 @@ class AgentFlow(ConfigFlow, domain=DOMAIN):
                 errors[CONF_URL] = "invalid_url"
             except KeyRefused:
                 errors["base"] = "invalid_auth"
+            except NoAgent:
+                errors["base"] = "no_agent"
             except AgentError:
                 errors["base"] = "cannot_connect"
             else:

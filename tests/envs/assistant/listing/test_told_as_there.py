@@ -1,0 +1,135 @@
+"""What the twin tells of an entity, and what it foretells of a trigger by number, is what Home Assistant tells and does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, CONFIG
+from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from tests.envs.assistant.listing.making import alone
+from tests.envs.assistant.listing.replay import listing
+
+UPDATE, DOOR = "update.plug", "lock.front_door"
+SENSOR, HELPER = "sensor.outside_temperature", "input_number.target_humidity"
+
+
+@pytest.mark.parametrize(("raw", "share"), [(1, "1"), (2, "1"), (3, "1"), (128, "50"), (255, "100")])
+def test_a_lamp_that_is_on_is_never_told_as_dark(raw: int, share: str) -> None:
+    home = alone("light.x", "on", supported_color_modes=["brightness"], color_mode="brightness", brightness=raw).home
+    (lamp,) = [one for one in entities_of_plan(home.plan) if one.id == "light.x"]
+    assert lamp.shown_attributes(home)["brightness_pct"] == share
+
+
+def update(state: str, installed: Any, latest: Any, skipped: Any = None) -> Home:
+    versions = {"installed_version": installed, "latest_version": latest, "skipped_version": skipped}
+    return alone(UPDATE, state, friendly_name="Plug", supported_features=1, **versions).home
+
+
+@pytest.mark.parametrize(
+    ("state", "versions"),
+    [
+        ("on", ("1.0", "2.0")),
+        ("off", ("2.0", "2.0")),
+        ("off", ("1.0", "2.0", "2.0")),  # its owner skipped it
+        ("off", ("2026.11.0b3", "2026.10.2")),  # a beta, newer than the latest
+        ("off", (None, None)),
+        ("unavailable", (None, None)),
+    ],
+)
+def test_an_update_is_there_if_home_assistant_says_so(state: str, versions: tuple[Any, ...]) -> None:
+    home = update(state, *versions)
+    assert home.read_value(UPDATE, "state") == state
+    assert home.read_value(UPDATE, "installed_version") == versions[0]
+
+
+def test_an_update_can_be_skipped_offered_again_and_installed_once() -> None:
+    home = update("on", "1.0", "2.0")
+    seen = []
+    for service in ("skip", "clear_skipped", "install"):
+        home.call(UPDATE, service)
+        seen.append((home.read_value(UPDATE, "state"), home.read_value(UPDATE, "installed_version")))
+    assert seen == [("off", "1.0"), ("on", "1.0"), ("off", "2.0")]
+    with pytest.raises(Refused):
+        home.call(UPDATE, "install")
+
+
+@pytest.mark.parametrize(
+    ("entry", "names"),
+    [
+        ({"aliases": ["old lamp"], "aliases_v2": [None, "reading lamp"]}, ["Lamp", "reading lamp"]),
+        ({"aliases": ["old lamp"], "aliases_v2": []}, ["Lamp"]),
+        ({"aliases": ["old lamp"]}, ["Lamp", "old lamp"]),  # the file of an older version
+    ],
+)
+def test_aliases_of_a_file_are_those_of_today(tmp_path: Path, entry: dict[str, Any], names: list[str]) -> None:
+    row = {"entity_id": "light.lamp", "unique_id": "x", "options": {"conversation": {"should_expose": True}}, **entry}
+    state = {"entity_id": "light.lamp", "state": "on", "attributes": {"friendly_name": "Lamp"}}
+    (tmp_path / "states.json").write_text(json.dumps([state]))
+    (tmp_path / "core.entity_registry").write_text(json.dumps({"key": "x", "data": {"entities": [row]}}))
+    made = import_home(load_listing(tmp_path))
+    (lamp,) = [one for one in entities_of_plan(made.home.plan) if one.id == "light.lamp"]
+    assert [*lamp.names] == names
+
+
+@pytest.mark.parametrize(
+    ("bound", "reads"),
+    [
+        ({"above": HELPER}, HELPER),
+        ({"below": HELPER}, HELPER),
+        ({"above": 3, "value_template": "{{ states('" + HELPER + "') | float }}"}, HELPER),
+    ],
+)
+def test_a_trigger_by_number_that_others_move_is_left_out(bound: dict[str, Any], reads: str) -> None:
+    text = {
+        "triggers": [{"trigger": "numeric_state", "entity_id": SENSOR, **bound}],
+        "actions": [{"action": "light.turn_off", "target": {"entity_id": "light.ceiling_lights"}}],
+    }
+    made = import_home(listing().with_sources({AUTOMATIONS: {"automation.hall_light_at_the_door": text}}), everything=True)
+    assert [reads in note.why for note in made.notes if note.part == "automation"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("secrets", "zone"), [("home_zone: Europe/Berlin\nplace: 52.5\nurl: https://x\n", "Europe/Berlin"), (None, None)]
+)
+def test_a_zone_that_is_a_secret_is_read_and_no_other_secret(tmp_path: Path, secrets: str | None, zone: str | None) -> None:
+    text = """homeassistant:
+  name: !secret name
+  latitude: !secret place
+  external_url: !secret url  # private
+  time_zone: !secret home_zone
+  unit_system: metric
+  packages: !include_dir_named packages
+  customize: !custom
+    light.lamp: {icon: x}
+automation: !include automations.yaml
+"""
+    (tmp_path / "configuration.yaml").write_text(text)
+    (tmp_path / "states.json").write_text(json.dumps([{"entity_id": "light.lamp", "state": "on", "attributes": {}}]))
+    if secrets:
+        (tmp_path / "secrets.yaml").write_text(secrets)
+    config = load_listing(tmp_path).sources[CONFIG]
+    assert config["time_zone"] == zone and config["latitude"] is None and config["external_url"] is None
+    assert config["unit_system"]["temperature"] == "°C" and config["customize"] == {"light.lamp": {"icon": "x"}}
+    assert import_home(load_listing(tmp_path), everything=True).home.read_value("light.lamp", "state") == "on"
+
+
+def test_automations_that_are_taken_and_those_that_can_be_set_off_are_two_figures(tmp_path: Path) -> None:
+    root = Path(__file__).parents[4]
+    lamp = {"action": "light.turn_on", "target": {"entity_id": "light.hall"}}
+    guests = {"trigger": "state", "entity_id": "input_boolean.guests", "to": "on"}
+    rows = [{"triggers": [one], "actions": [lamp]} for one in (guests, {"trigger": "webhook", "webhook_id": "x"})]
+    (tmp_path / "ann.yaml").write_text(json.dumps(rows))
+    command = [sys.executable, "-m", "ha.automations", str(tmp_path)]
+    told = subprocess.run(command, cwd=root, env=os.environ | {"PYTHONPATH": "scripts:."}, capture_output=True, text=True)
+    assert "2 of 2 automations are taken whole" in told.stdout and "1 of these 2 can be set off" in told.stdout, told.stderr
