@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from homerl.envs.assistant.automations.automation_templates import TemplateValue, value_to_number, value_to_text
+from homerl.envs.assistant.automations.automation_templates import OF_TRIGGER, TemplateValue, value_to_number, value_to_text
 from homerl.envs.assistant.automations.automation_text import (
     BESIDE,
     HIDDEN,
@@ -198,7 +198,10 @@ class ActionWriter:
         return {"timeout": parse_duration(text["timeout"]), **stop} if text.get("timeout") is not None else {}
 
     def _wait_template(self, text: Mapping[str, Any]) -> list[Step]:
-        test, late = self.scope.read_template_condition(str(text["wait_template"])), self._read_timeout(text)
+        told, late = str(text["wait_template"]), self._read_timeout(text)
+        test = self.scope.read_template_condition(told)
+        if test != self.scope.read_template_condition(told, OF_TRIGGER):  # as it begins to wait, and later
+            raise UnreadableAutomation("an action waits for a template that does not write true or false")
         self._forget_states()
         if test is ALWAYS:
             return []

@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_templates import (
+    OF_CONDITION,
+    OF_TRIGGER,
     WEEK,
+    TemplateTruth,
     TemplateValue,
     read_template,
     value_to_condition,
@@ -106,11 +109,11 @@ class AutomationScope:
             raise UnreadableAutomation(f"a condition of the kind '{kind}' cannot be told here")
         return reader(self, text)
 
-    def read_template_condition(self, text: str) -> str | bool:
-        """A template as a condition."""
+    def read_template_condition(self, text: str, truth: TemplateTruth = OF_CONDITION) -> str | bool:
+        """A template as a condition, which passes only where it writes "true", or by the `truth` of another place."""
         if "{" not in text:
             raise UnreadableAutomation("a condition is the alias of one")
-        return value_to_condition(self.read_template_value(text), self.facts)
+        return value_to_condition(self.read_template_value(text), self.facts, truth)
 
     def read_template_value(self, text: str) -> Any:
         """What a template tells."""
@@ -444,7 +447,7 @@ def _read_sun_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterat
 def _read_template_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
     if not isinstance(told := text.get("value_template"), str):
         raise UnreadableAutomation("a trigger by a template has none")
-    test = AutomationScope(scope.facts, names=dict(scope.names)).read_template_condition(told)
+    test = AutomationScope(scope.facts, names=dict(scope.names)).read_template_condition(told, OF_TRIGGER)
     if isinstance(test, str):
         yield RuleTrigger((test,), parse_duration(text.get("for")))
 
