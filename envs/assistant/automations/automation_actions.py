@@ -16,13 +16,13 @@ from typing import Any
 from homerl.envs.assistant.automations.automation_templates import OF_TRIGGER, TemplateValue, value_to_number, value_to_text
 from homerl.envs.assistant.automations.automation_text import (
     BESIDE,
-    HIDDEN,
     QUIET,
     TELLING,
     UnreadableAutomation,
     is_effectless_service,
     rewrite_device_action,
 )
+from homerl.envs.assistant.automations.named_entities import HIDDEN, is_left_out
 from homerl.envs.assistant.automations.triggers_and_conditions import (
     UNITS,
     AutomationScope,
@@ -340,7 +340,7 @@ def define_variables(scope: AutomationScope, variables: Any) -> None:
         names = dict(scope.names)
 
         def value(text: Any = text, names: dict[str, Any] = names) -> Any:
-            if text == HIDDEN:
+            if is_left_out(text):
                 raise UnreadableAutomation("a variable is no template that can be read")
             return replace(scope, names=names).read_template_value(text) if isinstance(text, str) and "{" in text else text
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from jinja2 import TemplateError, nodes
 
-from homerl.envs.assistant.automations.automation_text import ENVIRONMENT, UnreadableAutomation
+from homerl.envs.assistant.automations.automation_text import UnreadableAutomation
 from homerl.envs.assistant.automations.home_facts import (
     HomeFacts,
     if_then_else_condition,
@@ -26,6 +26,7 @@ from homerl.envs.assistant.automations.home_facts import (
     join_with_or,
     negate_condition,
 )
+from homerl.envs.assistant.automations.named_entities import ENVIRONMENT
 from homerl.envs.assistant.listing.home_listing import is_number
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 

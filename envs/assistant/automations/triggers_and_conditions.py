@@ -26,11 +26,13 @@ from homerl.envs.assistant.automations.automation_templates import (
 )
 from homerl.envs.assistant.automations.automation_text import (
     OUTER,
+    TARGET_TRIGGERS,
     UnreadableAutomation,
     find_hidden_key,
     is_outside_trigger,
     rewrite_device_condition,
     rewrite_device_trigger,
+    rewrite_target_trigger,
 )
 from homerl.envs.assistant.automations.home_facts import (
     HOME,
@@ -41,6 +43,7 @@ from homerl.envs.assistant.automations.home_facts import (
     join_with_or,
     negate_condition,
 )
+from homerl.envs.assistant.automations.named_entities import is_left_out
 from homerl.envs.assistant.listing.home_listing import is_entity_id
 from homerl.envs.assistant.listing.homeassistant_mapping import parse_clock_duration
 
@@ -312,18 +315,25 @@ def trigger_kind(text: Mapping[str, Any]) -> str:
     return str(text.get("trigger") or text.get("platform") or "")
 
 
+def comes_from_outside(text: Mapping[str, Any]) -> bool:
+    """Whether nothing in the home sets off a trigger: it is by something outside, or by events that nothing in it fires."""
+    kind, events = trigger_kind(text), entries_under_key(text, "event_type")
+    if kind == "event":
+        known = all(isinstance(one, str) and "{" not in one and not is_left_out(one) for one in events)
+        return bool(events) and known and INNER.isdisjoint(events)
+    return kind in OUTER or (kind == "device" and is_outside_trigger(text))
+
+
 def _read_trigger(scope: AutomationScope, text: Mapping[str, Any], place: str) -> Iterator[RuleTrigger]:
     kind = trigger_kind(text)
-    events = {*map(str, entries_under_key(text, "event_type"))}
-    if kind == "event" and events and not INNER & events:
+    if comes_from_outside(text):
         return
-    if kind in OUTER or (kind == "device" and is_outside_trigger(text)):
-        return
-    if kind not in TRIGGER_READERS:
+    reader = _read_target_trigger if kind in TARGET_TRIGGERS else TRIGGER_READERS.get(kind)
+    if reader is None:
         raise UnreadableAutomation(f"a trigger of the kind '{kind}' is not known here")
     require_fully_read(text, "a trigger")
     ids = frozenset(str(one) for one in entries_under_key(text, "id")) or frozenset([place])
-    for one in TRIGGER_READERS[kind](scope, text):
+    for one in reader(scope, text):
         names = {"platform": kind, "id": sorted(ids)[0], "idx": place, **one.names}
         yield RuleTrigger(one.conditions, one.hold, one.given, ids, {"trigger": names})
 
@@ -455,6 +465,12 @@ def _read_template_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> I
 def _read_device_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
     plain = rewrite_device_trigger(text)
     yield from TRIGGER_READERS[plain["trigger"]](scope, plain)
+
+
+def _read_target_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
+    plain = rewrite_target_trigger(text)
+    if plain["entity_id"]:  # an area may hold none
+        yield from _read_state_trigger(scope, plain)
 
 
 def _read_zone_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:

@@ -202,6 +202,21 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
     "a sensor that is open": (
         {"conditions": [device("binary_sensor", "is_open", MOVEMENT)]},
         [(MOVEMENT, "state", "on"), (GUESTS, "state", "on")], 2),
+    "a trigger of what its target names": (
+        {"triggers": [{"trigger": "switch.turned_on", "target": {"entity_id": GUESTS}, "options": {"behavior": "each"}}]},
+        [(GUESTS, "state", "on")], 1),
+    "it holds for some time": (
+        {"triggers": [{"trigger": "switch.turned_on", "target": {"entity_id": [GUESTS]}, "options": {"for": 2}}]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "it does not come from out of reach": (
+        {"triggers": [{"trigger": "switch.turned_on", "target": {"entity_id": GUESTS}}]},
+        [(GUESTS, "state", "unavailable"), (GUESTS, "state", "on")], None),
+    "a lock that opens": (
+        {"triggers": [{"trigger": "lock.opened", "target": {"entity_id": "lock.openable_lock"}}]},
+        [("lock.openable_lock", "state", "open")], 1),
+    "what is switched in an area": (
+        {"triggers": [{"trigger": "light.turned_off", "target": {"area_id": "living_room"}}]},
+        [("light.living_room_rgbww_lights", "state", "on"), ("light.living_room_rgbww_lights", "state", "off")], 2),
     "an entity that is named twice is called once": (
         {"actions": [{"action": "light.toggle", "target": {"entity_id": [LAMP, LAMP]}}]}, [(GUESTS, "state", "on")], 1,
     ),
