@@ -512,8 +512,8 @@ def rewrite_target_trigger(text: Mapping[str, Any]) -> dict[str, Any]:
     target = text.get("target")
     named = target.get("entity_id", []) if isinstance(target, Mapping) else []
     entities = [one for one in (named if isinstance(named, list) else [named]) if entity_domain(str(one)) in known.domains]
-    if not isinstance(options, Mapping) or (key := next((key for key in options if key not in ("behavior", "for")), None)):
-        raise UnreadableAutomation(f"a trigger has the option '{key if isinstance(options, Mapping) else options}'")
+    if not isinstance(options, Mapping) or not options.keys() <= {"behavior", "for"}:
+        raise UnreadableAutomation(f"a trigger has the options {options}, of which some are not known here")
     if len(entities) > 1 and options.get("behavior", "each") not in ("each", "any"):
         raise UnreadableAutomation("a trigger waits for the first or for all of several entities")
     begins = {"from": [*known.origins]} if known.origins else {"not_from": [*DEAD, *known.to]}

@@ -328,12 +328,11 @@ def _read_trigger(scope: AutomationScope, text: Mapping[str, Any], place: str) -
     kind = trigger_kind(text)
     if comes_from_outside(text):
         return
-    reader = _read_target_trigger if kind in TARGET_TRIGGERS else TRIGGER_READERS.get(kind)
-    if reader is None:
+    if kind not in TRIGGER_READERS:
         raise UnreadableAutomation(f"a trigger of the kind '{kind}' is not known here")
     require_fully_read(text, "a trigger")
     ids = frozenset(str(one) for one in entries_under_key(text, "id")) or frozenset([place])
-    for one in reader(scope, text):
+    for one in TRIGGER_READERS[kind](scope, text):
         names = {"platform": kind, "id": sorted(ids)[0], "idx": place, **one.names}
         yield RuleTrigger(one.conditions, one.hold, one.given, ids, {"trigger": names})
 
@@ -489,4 +488,5 @@ TRIGGER_READERS: dict[str, Callable[[AutomationScope, Mapping[str, Any]], Iterat
     "template": _read_template_trigger,
     "device": _read_device_trigger,
     "zone": _read_zone_trigger,
+    **dict.fromkeys(TARGET_TRIGGERS, _read_target_trigger),
 }
