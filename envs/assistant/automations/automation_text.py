@@ -516,6 +516,8 @@ def rewrite_target_trigger(text: Mapping[str, Any]) -> dict[str, Any]:
         raise UnreadableAutomation(f"a trigger has the options {options}, of which some are not known here")
     if len(entities) > 1 and options.get("behavior", "each") not in ("each", "any"):
         raise UnreadableAutomation("a trigger waits for the first or for all of several entities")
+    if len(known.to) > 1 and options.get("for") is not None:  # it may go from one to another meanwhile
+        raise UnreadableAutomation("a trigger waits until something was in one of several states for some time")
     begins = {"from": [*known.origins]} if known.origins else {"not_from": [*DEAD, *known.to]}
     held = {"for": options["for"]} if options.get("for") is not None else {}
     return {"trigger": "state", "entity_id": entities, "to": [*known.to], **begins, **held}

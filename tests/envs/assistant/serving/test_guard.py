@@ -515,6 +515,11 @@ HALL = "is_state('light.hall', 'on')"
         on("light.hall") | {"for": "{{ states('light.hall') | regex_replace(find='[a-z]', replace='!') }}"},
         event("state_changed", entity_id="light.hall", new_state={"state": "on"}),
         event("call_service", domain="light", service="turn_on", service_data={"entity_id": ["light.hall"]}),
+        {
+            "trigger": "light.turned_on",
+            "target": {"entity_id": ["light.hall", "light.porch"]},
+            "options": {"behavior": "first"},
+        },
         {"trigger": "light.brightness_changed", "target": {"entity_id": "light.hall"}, "options": {"above": 3}},
     ],
 )
