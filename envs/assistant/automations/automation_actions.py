@@ -22,7 +22,7 @@ from homerl.envs.assistant.automations.automation_text import (
     is_effectless_service,
     rewrite_device_action,
 )
-from homerl.envs.assistant.automations.named_entities import HIDDEN, is_left_out
+from homerl.envs.assistant.automations.named_entities import HIDDEN, fired_event, is_left_out
 from homerl.envs.assistant.automations.triggers_and_conditions import (
     UNITS,
     AutomationScope,
@@ -101,6 +101,7 @@ class ActionWriter:
         if isinstance(text.get("scene"), str):
             return self._write_service("scene.turn_on", {"target": {"entity_id": text["scene"]}})
         if "event" in text:
+            self.outside += [fired_event(text["event"])] if isinstance(text["event"], str) else []
             return []
         raise UnreadableAutomation("an action is no call of a service")
 

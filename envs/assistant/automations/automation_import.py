@@ -20,14 +20,14 @@ from dataclasses import replace
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_actions import ActionWriter, Step, can_wait, define_variables
-from homerl.envs.assistant.automations.automation_reach import reach_beyond_home, reach_of_unread
+from homerl.envs.assistant.automations.automation_reach import acts_by_event, reach_beyond_home, reach_of_unread
 from homerl.envs.assistant.automations.automation_text import (
     NESTING,
     UnreadableAutomation,
     keep_readable_parts,
 )
 from homerl.envs.assistant.automations.home_facts import HomeFacts, join_with_and
-from homerl.envs.assistant.automations.named_entities import is_left_out
+from homerl.envs.assistant.automations.named_entities import AutomationReferences, is_left_out, list_heard_events
 from homerl.envs.assistant.automations.triggers_and_conditions import (
     AutomationScope,
     RuleTrigger,
@@ -77,19 +77,25 @@ def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
     hidden: list[Hidden] = []
     unfollowed: list[Unfollowed] = []
     states = {row["entity_id"]: row["state"] for row in listing.sources[STATES]}
-    for entity, text in sorted(listing.sources[AUTOMATIONS].items()):
-        if text is None:
+    told = listing.sources[AUTOMATIONS]
+    refers = AutomationReferences(heard=frozenset(list_heard_events(list(told.values()))))
+    texts = {
+        entity: text and keep_readable_parts(text, listing.sources[FORMS], CODES, refers=refers)
+        for entity, text in sorted(told.items())
+    }
+    heard = acts_by_event(kept for kept in texts.values() if isinstance(kept, Mapping))
+    for entity, kept in texts.items():
+        if kept is None:
             notes.append(ImportNote(entity, "automation", "its text could not be read: give an administrator's token"))
             continue
-        kept = keep_readable_parts(text, listing.sources[FORMS], CODES)
         try:
             hidden_rules, outside = _read_automation(home, entity, kept)
             rules = tuple(make_recorded_rule(home, one, str(kept.get("alias") or "")) for one in hidden_rules)
         except Exception as error:  # people write the texts: none ends the import of the others
             notes.append(ImportNote(entity, "automation", _explain_error(error)))
-            unfollowed += filter(None, [reach_of_unread(home, entity, kept)])
+            unfollowed += filter(None, [reach_of_unread(home, entity, kept, heard)])
             continue
-        unfollowed += filter(None, [reach_beyond_home(home, entity, kept, outside)])
+        unfollowed += filter(None, [reach_beyond_home(home, entity, kept, outside, heard)])
         if entity in states:
             home.rules += tuple(rule.with_progress(enabled=states[entity] == "on") for rule in rules)
         else:

@@ -8,11 +8,20 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_text import NESTED, NESTING, find_hidden_key
-from homerl.envs.assistant.automations.named_entities import OTHERS, PLACES, is_left_out, list_names
+from homerl.envs.assistant.automations.named_entities import (
+    FIRED,
+    OTHERS,
+    PLACES,
+    fired_event,
+    is_left_out,
+    list_heard_events,
+    list_names,
+)
 from homerl.envs.assistant.automations.triggers_and_conditions import comes_from_outside, entries_under_key, trigger_kind
 from homerl.envs.assistant.listing.home_listing import entity_domain, is_entity_id
 from homerl.envs.homeenv.sim.home import Home
@@ -23,20 +32,48 @@ NAMELESS = ("trigger", "platform", "id", "event_type", "domain", "type", "variab
 DATA = ("data", "data_template", "service_data")
 
 
-def reach_of_unread(home: Home, id: str, text: Any) -> Unfollowed | None:
+Heard = Mapping[str, Collection[str]]  # by an event that is fired: what those act on that hear it
+
+
+def acts_by_event(texts: Iterable[Any]) -> Heard:
+    """What automations may act on that wait for events, by the event."""
+    heard = defaultdict[str, list[str]](list)
+    for text in texts:
+        for kind in list_heard_events(text):
+            heard[fired_event(kind)] += list_acts(text)
+    return heard
+
+
+def follow_events(acts: Iterable[str], heard: Heard) -> tuple[str, ...]:
+    """What is acted on, also by automations that hear the events that are fired on the way."""
+    found, new = dict[str, None](), list(acts)
+    for one in new:  # which grows
+        if one not in found:
+            found[one] = None
+            new += heard.get(one, ())
+    return tuple(one for one in found if not one.startswith(FIRED))
+
+
+def list_acts(text: Mapping[str, Any]) -> Iterable[str]:
+    """What an automation may act on."""
+    told = has_key(text, "actions", "action")
+    return list_targets(entries_under_key(text, "actions", "action")) if told else (ANYTHING,)
+
+
+def reach_of_unread(home: Home, id: str, text: Any, heard: Heard) -> Unfollowed | None:
     """What an automation may do that is not understood; None if nothing here sets it off, or it acts on nothing."""
     parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
-    told = has_key(parts, "actions", "action")
-    acts = tuple(dict.fromkeys(list_targets(entries_under_key(parts, "actions", "action")))) if told else (ANYTHING,)
-    named = names_read(parts)
+    acts, named = follow_events(list_acts(parts), heard), names_read(parts)
     reads = ANY_DEVICE if OTHERS in named else devices_of_home(home, named)
     return Unfollowed(id=id, reads=reads, acts=acts) if acts and reads else None
 
 
-def reach_beyond_home(home: Home, id: str, text: Mapping[str, Any], outside: tuple[str, ...]) -> Unfollowed | None:
-    """What an automation does beyond the home whose text is understood; None if it does nothing there."""
-    reads = devices_of_home(home, names_read(text))
-    return Unfollowed(id=id, reads=reads, acts=outside) if outside and reads else None
+def reach_beyond_home(
+    home: Home, id: str, text: Mapping[str, Any], outside: tuple[str, ...], heard: Heard
+) -> Unfollowed | None:
+    """What an automation does beyond the home, or by events, whose text is understood; None if it does nothing there."""
+    acts, reads = follow_events(outside, heard), devices_of_home(home, names_read(text))
+    return Unfollowed(id=id, reads=reads, acts=acts) if acts and reads else None
 
 
 def devices_of_home(home: Home, named: Iterable[str]) -> tuple[str, ...]:
@@ -99,6 +136,8 @@ def list_targets(action: Any) -> Iterator[str]:
     service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
     if service is not None:
         yield from _list_called(action, service)
+    elif isinstance(fired := action.get("event"), str):
+        yield fired_event(fired)
     yield from (one if is_entity_id(one) else ANYTHING for one in entries_under_key(action, "scene"))
     yield from (found for key in NESTING for found in list_targets(action.get(key)))
 

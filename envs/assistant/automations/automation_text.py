@@ -29,11 +29,13 @@ from homerl.envs.assistant.automations.named_entities import (
     PLACES,
     AutomationReferences,
     is_left_out,
+    list_heard_events,
     list_nodes,
 )
 from homerl.envs.assistant.listing.entity_capabilities import Forms, all_service_fields
 from homerl.envs.assistant.listing.home_listing import (
     AREAS,
+    AUTOMATIONS,
     CONFIG,
     DEVICES,
     ENTRIES,
@@ -394,7 +396,7 @@ class _Keeper:
             "service": self.keep_name,
             "domain": self.keep_name,
             "entity_id": self.keep_ids,
-            "event": lambda told: True,
+            "event": lambda told: told if isinstance(told, str) and told in self.refers.heard else True,
         }
         domain = entity_domain(service)
         known["target"] = lambda told: self.keep_target(told, None if domain in ("", "homeassistant") else (domain,))
@@ -469,7 +471,8 @@ def collect_references(listing: Listing) -> AutomationReferences:
     empty = {("device_id", device): () for device in devices} | {("area_id", area): () for area in areas}
     known = {row["entity_id"] for row in (*sources[STATES], *rows)}
     ids = {row["id"]: row["entity_id"] for row in rows}
-    return AutomationReferences(ids, empty | told, _read_sun_times(sources), frozenset(known))
+    heard = frozenset(list_heard_events(list(sources.get(AUTOMATIONS, {}).values())))
+    return AutomationReferences(ids, empty | told, _read_sun_times(sources), frozenset(known), heard)
 
 
 def _read_sun_times(sources: Mapping[str, Any]) -> dict[str, int]:

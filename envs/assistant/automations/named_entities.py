@@ -21,6 +21,7 @@ HIDDEN = "(left out)"  # stands for what is not read, and names nothing
 MARK = re.compile(r"\(left out(?:: ([a-z0-9_.* ]+))?\)")
 OTHERS = "*"  # entities that a template may look up
 NAMED = re.compile(r"(?=\b([A-Za-z_]\w*\.\w+))")  # what may be the id of an entity; `states.light.hall` holds one
+FIRED = "event:"  # begins an event among what is acted on
 PLACES = ("area_id", "device_id", "floor_id", "label_id")  # keys under which a target names entities by where they are
 
 ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # nothing is rendered
@@ -30,13 +31,14 @@ FROM_FILES = (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)
 @dataclass(frozen=True)
 class AutomationReferences:
     """What the texts of a home refer to: entities by their ids in the registry, and those of areas, devices, labels and
-    floors, by key and id. `known` are the ids of all entities. `sun` has the seconds since midnight at which it rises and
-    sets."""
+    floors, by key and id. `known` are the ids of all entities, and `heard` the events for which automations wait. `sun` has
+    the seconds since midnight at which it rises and sets."""
 
     entities: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     sun: Mapping[str, int] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
+    heard: frozenset[str] = frozenset()
 
     def leave_out(self, part: Any) -> str:
         """What stands for a part that is left out: the known entities that it names, and those of the places in it."""
@@ -122,6 +124,20 @@ def _is_no_entity(node: nodes.Node) -> bool:
         text = node.value
         return isinstance(text, str) and any(map(str.isalpha, text)) and not is_entity_id(text.strip().lower())
     return isinstance(node, nodes.Concat | nodes.Add | nodes.Mod)
+
+
+def fired_event(kind: str) -> str:
+    """An event that an automation fires, as one of the things that it acts on."""
+    return f"{FIRED}{kind}"
+
+
+def list_heard_events(part: Any) -> Iterator[str]:
+    """The kinds of events that a part of an automation waits for."""
+    if isinstance(part, Mapping):
+        kinds = part.get("event_type")
+        yield from (one for one in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(one, str))
+    inner = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
+    yield from (found for one in inner for found in list_heard_events(one))
 
 
 def list_nodes(tree: nodes.Node) -> Iterator[nodes.Node]:

@@ -638,6 +638,15 @@ def test_foresight_runs_once_a_sentence_and_beside_the_loop(serve, brought, monk
     assert len(threads) == 1  # nothing was called
 
 
+@pytest.mark.parametrize("fire", [on("light.hall"), on("light.hall", **SOMETIME)], ids=["understood", "not understood"])
+def test_an_event_leads_to_the_automations_that_hear_it(serve, brought, fire):
+    imported = brought((fire, {"event": "come_in", "event_data": {"a": "b"}}), (event("come_in"), UNLOCK))
+    assert "perhaps, by an automation: Front Door" in asks(serve, imported.home, "light.hall")
+    assert not asks(serve, imported.home, "switch.x")
+    assert import_home(imported.listing, everything=True).listing == imported.listing
+    assert not asks(serve, brought((fire, {"event": "other"}), (event("come_in"), UNLOCK)).home, "light.hall")
+
+
 def test_a_blueprint_that_was_not_filled_in_is_reached_by_its_inputs(serve, brought, tmp_path):
     written_home(tmp_path, *ROWS)
     text = {"use_blueprint": {"path": "a.yaml", "input": {"lamp": "light.hall"}}}
