@@ -83,16 +83,16 @@ def list_names(
 
 def _list_names_of_template(text: str) -> Iterator[str]:
     try:
-        tree = ENVIRONMENT.parse(text)
+        found = list(list_nodes(ENVIRONMENT.parse(text)))
     except (TemplateError, RecursionError):
-        yield from (*(found.lower() for found in NAMED.findall(text)), OTHERS)
+        yield from (*(one.lower() for one in NAMED.findall(text)), OTHERS)
         return
     named = set[int]()  # the nodes `states` whose entity is named
-    own = {node.name for node in list_nodes(tree) if isinstance(node, nodes.Macro)}
-    for node in list_nodes(tree):
+    own = {node.name for node in found if isinstance(node, nodes.Macro)}
+    for node in found:
         match node:
             case nodes.Const(value=str() as value) | nodes.TemplateData(data=value):
-                yield from (found.lower() for found in NAMED.findall(value))
+                yield from (one.lower() for one in NAMED.findall(value))
             case nodes.Getattr(node=nodes.Getattr(node=nodes.Name(name="states") as states, attr=domain), attr=name):
                 named.add(id(states))
                 yield f"{domain}.{name}".lower()
@@ -100,7 +100,7 @@ def _list_names_of_template(text: str) -> Iterator[str]:
                 named.add(id(states))
             case nodes.Call(node=nodes.Name() as called):
                 named.add(id(called))
-    if any(_looks_up_others(node, own) and id(node) not in named for node in list_nodes(tree)):
+    if any(_looks_up_others(node, own) and id(node) not in named for node in found):
         yield OTHERS
 
 
