@@ -13,16 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from homerl.envs.assistant.automations.automation_templates import TemplateValue, value_to_number, value_to_text
+from homerl.envs.assistant.automations.automation_templates import OF_TRIGGER, TemplateValue, value_to_number, value_to_text
 from homerl.envs.assistant.automations.automation_text import (
     BESIDE,
-    HIDDEN,
     QUIET,
     TELLING,
     UnreadableAutomation,
     is_effectless_service,
     rewrite_device_action,
 )
+from homerl.envs.assistant.automations.named_entities import HIDDEN, fired_event, is_left_out
 from homerl.envs.assistant.automations.triggers_and_conditions import (
     UNITS,
     AutomationScope,
@@ -101,6 +101,7 @@ class ActionWriter:
         if isinstance(text.get("scene"), str):
             return self._write_service("scene.turn_on", {"target": {"entity_id": text["scene"]}})
         if "event" in text:
+            self.outside += [fired_event(text["event"])] if isinstance(text["event"], str) else []
             return []
         raise UnreadableAutomation("an action is no call of a service")
 
@@ -198,7 +199,10 @@ class ActionWriter:
         return {"timeout": parse_duration(text["timeout"]), **stop} if text.get("timeout") is not None else {}
 
     def _wait_template(self, text: Mapping[str, Any]) -> list[Step]:
-        test, late = self.scope.read_template_condition(str(text["wait_template"])), self._read_timeout(text)
+        told, late = str(text["wait_template"]), self._read_timeout(text)
+        test = self.scope.read_template_condition(told)
+        if test != self.scope.read_template_condition(told, OF_TRIGGER):  # as it begins to wait, and later
+            raise UnreadableAutomation("an action waits for a template that does not write true or false")
         self._forget_states()
         if test is ALWAYS:
             return []
@@ -337,7 +341,7 @@ def define_variables(scope: AutomationScope, variables: Any) -> None:
         names = dict(scope.names)
 
         def value(text: Any = text, names: dict[str, Any] = names) -> Any:
-            if text == HIDDEN:
+            if is_left_out(text):
                 raise UnreadableAutomation("a variable is no template that can be read")
             return replace(scope, names=names).read_template_value(text) if isinstance(text, str) and "{" in text else text
 

@@ -4,7 +4,7 @@ Their keys are those of `automation_text.py`. Each trigger becomes a rule of its
 trigger sets it off.
 
 An automation that is not exposed itself is kept in the home's origin, for those who guard the real home. So is, of one that
-is not taken, or that reaches beyond the home, whose change makes it act and on what.
+is not taken, or that reaches beyond the home, whose change may make it act and on what (`automation_reach.py`).
 
 What must hold when an automation acts is no part of what makes it act: where it becomes true later, nothing happens. A
 script runs for as long as its delays take, where its text tells.
@@ -15,20 +15,19 @@ unreadable; for each automation or script that is not taken, a note says why, wh
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_actions import ActionWriter, Step, can_wait, define_variables
+from homerl.envs.assistant.automations.automation_reach import acts_by_event, reach_beyond_home, reach_of_unread
 from homerl.envs.assistant.automations.automation_text import (
-    HIDDEN,
-    NESTED,
     NESTING,
     UnreadableAutomation,
     keep_readable_parts,
 )
 from homerl.envs.assistant.automations.home_facts import HomeFacts, join_with_and
+from homerl.envs.assistant.automations.named_entities import AutomationReferences, is_left_out, list_heard_events
 from homerl.envs.assistant.automations.triggers_and_conditions import (
     AutomationScope,
     RuleTrigger,
@@ -44,7 +43,6 @@ from homerl.envs.assistant.listing.home_listing import (
     ImportNote,
     Listing,
     entity_domain,
-    is_entity_id,
 )
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient, HomeAssistantError
 from homerl.envs.assistant.privacy import CODES
@@ -53,7 +51,6 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import Hidden, Unfollowed
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
-NAMED = re.compile(r"[A-Za-z_]+\.[A-Za-z0-9_]+")  # an entity, also in a template
 RUNS = "runs"  # the attribute in which an imported script counts how often it was run
 MODES = ("single", "restart", "queued", "parallel")
 MOST = 10  # runs at a time of an automation that admits several and does not say how many
@@ -80,23 +77,25 @@ def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
     hidden: list[Hidden] = []
     unfollowed: list[Unfollowed] = []
     states = {row["entity_id"]: row["state"] for row in listing.sources[STATES]}
-    for entity, text in sorted(listing.sources[AUTOMATIONS].items()):
-        if text is None:
+    told = listing.sources[AUTOMATIONS]
+    refers = AutomationReferences(heard=frozenset(list_heard_events(list(told.values()))))
+    texts = {
+        entity: text and keep_readable_parts(text, listing.sources[FORMS], CODES, refers=refers)
+        for entity, text in sorted(told.items())
+    }
+    heard = acts_by_event(kept for kept in texts.values() if isinstance(kept, Mapping))
+    for entity, kept in texts.items():
+        if kept is None:
             notes.append(ImportNote(entity, "automation", "its text could not be read: give an administrator's token"))
             continue
-        kept = keep_readable_parts(text, listing.sources[FORMS], CODES)
         try:
             hidden_rules, outside = _read_automation(home, entity, kept)
             rules = tuple(make_recorded_rule(home, one, str(kept.get("alias") or "")) for one in hidden_rules)
         except Exception as error:  # people write the texts: none ends the import of the others
             notes.append(ImportNote(entity, "automation", _explain_error(error)))
-            parts: Mapping[str, Any] = kept if isinstance(kept, Mapping) else {}
-            acts = dict.fromkeys(did for one in entries_under_key(parts, "actions", "action") for did in _list_targets(one))
-            if acts and (reads := _devices_read(home, parts)):  # a device here makes it act, though nobody knows when
-                unfollowed.append(Unfollowed(id=entity, reads=reads, acts=tuple(acts)))
+            unfollowed += filter(None, [reach_of_unread(home, entity, kept, heard)])
             continue
-        if outside and (reads := _devices_read(home, kept)):
-            unfollowed.append(Unfollowed(id=entity, reads=reads, acts=outside))
+        unfollowed += filter(None, [reach_beyond_home(home, entity, kept, outside, heard)])
         if entity in states:
             home.rules += tuple(rule.with_progress(enabled=states[entity] == "on") for rule in rules)
         else:
@@ -115,45 +114,6 @@ def _explain_error(error: Exception) -> str:
     if isinstance(error, Refused):
         return error.message
     return str(error) if isinstance(error, UnreadableAutomation) else f"its text cannot be read ({type(error).__name__})"
-
-
-def _devices_read(home: Home, text: Mapping[str, Any]) -> tuple[str, ...]:
-    """The devices that the triggers of an automation name."""
-    triggers = _list_triggers(entries_under_key(text, "triggers", "trigger"))
-    named = (found.lower() for one in triggers for text in _list_texts(one) for found in NAMED.findall(text))
-    return tuple(dict.fromkeys(did for did in named if did in home.plan.devices_by_did))
-
-
-def _list_triggers(texts: list[Any]) -> Iterator[Mapping[str, Any]]:
-    """The triggers of a list, and those that they hold."""
-    for one in texts:
-        if isinstance(one, Mapping):
-            yield one
-            yield from _list_triggers(entries_under_key(one, NESTED))
-
-
-def _list_texts(part: Any) -> Iterator[str]:
-    """All texts of a part. A trigger names entities in several places: a time or a bound may be the state of a helper."""
-    if isinstance(part, str):
-        yield part
-    held = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
-    yield from (text for one in held for text in _list_texts(one))
-
-
-def _list_targets(action: Any) -> Iterator[str]:
-    """What an action, or one within it, acts on: entities, or, where it names none, its service, or their kind."""
-    if isinstance(action, list):
-        yield from (found for one in action for found in _list_targets(one))
-    if not isinstance(action, Mapping):
-        return
-    service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
-    if service is not None:
-        places = (place for key in ("target", "data") if isinstance(place := action.get(key), Mapping))
-        named = [one for place in (action, *places) for one in entries_under_key(place, "entity_id")]
-        entities = [one for one in named if is_entity_id(one)]
-        yield from entities or ([service] if service != HIDDEN else [])
-    yield from (one for one in entries_under_key(action, "scene") if is_entity_id(one))
-    yield from (found for key in NESTING for found in _list_targets(action.get(key)))
 
 
 def _read_script(home: Home, id: str, text: Any, notes: list[ImportNote]) -> Iterator[Hidden]:
@@ -182,7 +142,7 @@ def _read_automation(home: Home, entity: str, text: Any) -> tuple[tuple[Hidden, 
     """
     if not isinstance(text, Mapping):
         raise UnreadableAutomation("its text is none of an automation")
-    if (key := next((key for key, value in text.items() if value == HIDDEN), None)) is not None:
+    if (key := next((key for key, value in text.items() if is_left_out(value)), None)) is not None:
         raise UnreadableAutomation(f"it has '{key}', which is not known here")
     facts = HomeFacts(home, text.get("sun") or {})
     scope = AutomationScope(facts)

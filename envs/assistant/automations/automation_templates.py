@@ -18,7 +18,7 @@ from typing import Any
 
 from jinja2 import TemplateError, nodes
 
-from homerl.envs.assistant.automations.automation_text import ENVIRONMENT, UnreadableAutomation
+from homerl.envs.assistant.automations.automation_text import UnreadableAutomation
 from homerl.envs.assistant.automations.home_facts import (
     HomeFacts,
     if_then_else_condition,
@@ -26,6 +26,7 @@ from homerl.envs.assistant.automations.home_facts import (
     join_with_or,
     negate_condition,
 )
+from homerl.envs.assistant.automations.named_entities import ENVIRONMENT
 from homerl.envs.assistant.listing.home_listing import is_number
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 
@@ -48,22 +49,42 @@ class TemplateValue:
     instead: Any = None  # the number of what shows none
 
 
-def value_to_condition(value: Any, facts: HomeFacts) -> str | bool:
-    """What a template tells, as a condition."""
+@dataclass(frozen=True)
+class TemplateTruth:
+    """What a place takes for true of a template: which texts (None: any that is not empty), and whether numbers but 0."""
+
+    texts: tuple[str, ...] | None
+    numbers: bool
+
+    def is_true_text(self, text: str) -> bool:
+        """Whether a text is true there."""
+        return bool(text) if self.texts is None else text.strip().lower() in self.texts
+
+
+WITHIN = TemplateTruth(None, numbers=True)  # a template: as Jinja tests a value
+OF_TRIGGER = TemplateTruth(TRUE, numbers=True)
+OF_CONDITION = TemplateTruth(("true",), numbers=False)
+
+
+def value_to_condition(value: Any, facts: HomeFacts, truth: TemplateTruth) -> str | bool:
+    """That what a template tells is true in a place."""
     if isinstance(value, TemplateValue):
         if value.kind == "bool":
             return value.text
         if value.kind == "number":
-            return f"({value.text}) != 0"
+            return f"({value.text}) != 0" if truth.numbers else False
         if value.kind == "choice":
-            test, yes, no = (value_to_condition(part, facts) for part in value.parts)
-            return if_then_else_condition(test, yes, no)
+            test, yes, no = value.parts
+            return if_then_else_condition(test.text, *(value_to_condition(part, facts, truth) for part in (yes, no)))
         if value.kind == "state":
-            return facts.is_state(value.entity, TRUE[:4])
+            if truth.texts is None:
+                return True  # a state is never empty
+            words = [word for word in truth.texts if not word.isdecimal()]
+            return facts.is_state(value.entity, words if truth is not OF_CONDITION else ["true", "True", "TRUE"])
         raise UnreadableAutomation("a template tells no condition")
     if isinstance(value, str):
-        return value.strip().lower() in TRUE
-    return bool(value)
+        return truth.is_true_text(value)
+    return value if isinstance(value, bool) else bool(value) and truth.numbers
 
 
 def value_to_number(value: Any, facts: HomeFacts) -> str:
@@ -78,10 +99,7 @@ def value_to_number(value: Any, facts: HomeFacts) -> str:
         return value.text
     if value.kind == "choice":
         test, yes, no = value.parts
-        when = value_to_condition(test, facts)
-        if isinstance(when, bool):
-            return value_to_number(yes if when else no, facts)
-        return f"({value_to_number(yes, facts)} if {when} else {value_to_number(no, facts)})"
+        return f"({value_to_number(yes, facts)} if {test.text} else {value_to_number(no, facts)})"
     if value.kind in ("state", "attribute"):
         worth = facts.entity_number(value.entity, value.attribute)
         return worth if value.instead is None else f"({worth} if {worth} != None else {value.instead!r})"
@@ -96,7 +114,7 @@ def value_to_text(value: Any, facts: HomeFacts) -> str:
         return facts.entity_text(value.entity)
     if isinstance(value, TemplateValue) and value.kind == "choice":
         test, yes, no = value.parts
-        return f"({value_to_text(yes, facts)} if {value_to_condition(test, facts)} else {value_to_text(no, facts)})"
+        return f"({value_to_text(yes, facts)} if {test.text} else {value_to_text(no, facts)})"
     raise UnreadableAutomation("a template tells no text")
 
 
@@ -194,13 +212,8 @@ class TemplateReader:
         return TemplateValue("choice", parts=(TemplateValue("bool", test), yes, no))
 
     def _read_test(self, node: nodes.Node) -> str | bool:
-        """An expression as Jinja tests it: a text is true unless it is empty."""
-        value = self.read_value(node)
-        if isinstance(value, TemplateValue):
-            if value.kind == "state":
-                return True
-            return value_to_condition(value, self.facts)
-        return bool(value)
+        """An expression as Jinja tests it."""
+        return value_to_condition(self.read_value(node), self.facts, WITHIN)
 
     def read_value(self, node: nodes.Node) -> Any:
         """What an expression is worth."""
@@ -222,9 +235,9 @@ class TemplateReader:
                 test = negate_condition(self._read_test(inner))
                 return test if isinstance(test, bool) else TemplateValue("bool", test)
             case nodes.And(left=left, right=right):
-                return self._as_value(join_with_and([self._read_test(left), self._read_test(right)]))
+                return self._join_values(self.read_value(left), self.read_value(right), join_with_and)
             case nodes.Or(left=left, right=right):
-                return self._as_value(join_with_or([self._read_test(left), self._read_test(right)]))
+                return self._join_values(self.read_value(left), self.read_value(right), join_with_or)
             case nodes.Compare(expr=left, ops=[nodes.Operand(op=op, expr=right)]):
                 return self._as_value(self._compare_values(self.read_value(left), SIGNS[op], self.read_value(right)))
             case nodes.CondExpr(test=test, expr1=yes, expr2=no):
@@ -247,6 +260,13 @@ class TemplateReader:
             case nodes.Getitem(node=inner, arg=nodes.Const(value=str() as name)):
                 return self._read_attribute(inner, name)
         raise UnreadableAutomation(f"a template has an expression of the kind '{type(node).__name__}'")
+
+    def _join_values(self, left: Any, right: Any, join: Callable[[Sequence[str | bool]], str | bool]) -> Any:
+        """What `and` or `or` comes to, which is one of its two values."""
+        tests = [value_to_condition(one, self.facts, WITHIN) for one in (left, right)]
+        if all(isinstance(one, bool) or (isinstance(one, TemplateValue) and one.kind == "bool") for one in (left, right)):
+            return self._as_value(join(tests))
+        return self._choose_value(tests[0], *((right, left) if join is join_with_and else (left, right)))
 
     def _as_value(self, test: str | bool) -> Any:
         return test if isinstance(test, bool) else TemplateValue("bool", test)
@@ -329,7 +349,7 @@ class TemplateReader:
         if name == "abs":
             return TemplateValue("number", f"abs({value_to_number(value, self.facts)})")
         if name == "bool":
-            return self._as_value(value_to_condition(value, self.facts))
+            return self._as_value(value_to_condition(value, self.facts, OF_TRIGGER))
         if name in ("lower", "trim", "string") and isinstance(value, str):
             return value.lower() if name == "lower" else value.strip() if name == "trim" else value
         if name in ("trim", "string") and isinstance(value, TemplateValue):

@@ -1,7 +1,8 @@
 """The text of an automation: which keys of which part are read, and what the editor writes for devices, told of entities.
 
-A text is kept as far as it is read, or tells on what the automation acts. Of every other key only its name is kept, so that
-whoever reads the text sees that there is more to it. A part that its owner disabled is left out, and so are the codes in it.
+A text is kept as far as it is read, or tells on what the automation acts. Of every other key only its name is kept, with the
+entities that it names (`named_entities.py`), so that whoever reads the text sees that there is more to it. A part that its
+owner disabled is left out, and so are the codes in it.
 
 Invariants:
 - What is kept of what was kept is the same. No template that may hold anything, and no address with a password or a query,
@@ -16,16 +17,25 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from jinja2 import Environment, TemplateError, nodes
+from jinja2 import TemplateError, nodes
 
+from homerl.envs.assistant.automations.named_entities import (
+    ENVIRONMENT,
+    NOTHING,
+    PLACES,
+    AutomationReferences,
+    is_left_out,
+    list_heard_events,
+    list_nodes,
+)
 from homerl.envs.assistant.listing.entity_capabilities import Forms, all_service_fields
 from homerl.envs.assistant.listing.home_listing import (
     AREAS,
+    AUTOMATIONS,
     CONFIG,
     DEVICES,
     ENTRIES,
@@ -35,9 +45,9 @@ from homerl.envs.assistant.listing.home_listing import (
     entity_domain,
     is_entity_id,
 )
+from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 from homerl.envs.homeenv.sim.values.types_and_ranges import time_zone_of
 
-HIDDEN = "(left out)"  # stands for what is not read
 PRIVATE = re.compile(r"\{[{%]|://\S*[?@]")  # a template, which may hold anything; an address with a password or a query
 SECRET = re.compile(r"(?i)token|passw|secret|key|code|pin\b")  # in the name of a variable
 NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
@@ -54,6 +64,44 @@ TRIGGERS = {  # by kind of trigger, the keys that are read
     "template": ("value_template", "for"),
     "zone": ("entity_id", "zone", "event"),
     "device": (*ACTED, "for", "to", "from", "subtype", "device_id"),
+}
+
+
+class TargetTrigger(NamedTuple):
+    """A trigger `<domain>.<name>` of what its `target` names: an entity of these domains reaches one of the states `to`.
+
+    It comes from none of them or, where `origins` are told, from one of these.
+    """
+
+    domains: tuple[str, ...]
+    to: tuple[str, ...]
+    origins: tuple[str, ...] = ()
+
+
+PLAYING, SILENT = ("buffering", "playing"), ("idle", "off", "on")  # states of media players
+HEATING = ("auto", "cool", "dry", "fan_only", "heat", "heat_cool")  # and of what heats or cools
+TARGET_TRIGGERS = {  # what the editor of Home Assistant writes since 2026.7, as far as it is read
+    f"{domain}.{name}": TargetTrigger((domain,), (state,))
+    for domain, states in {
+        **{one: {"turned_on": "on", "turned_off": "off"} for one in ("light", "fan", "humidifier", "siren", "remote")},
+        "lock": {"locked": "locked", "unlocked": "unlocked", "opened": "open", "jammed": "jammed"},
+        "vacuum": {"docked": "docked", "errored": "error", "paused_cleaning": "paused", "started_cleaning": "cleaning"},
+        "lawn_mower": {"docked": "docked", "errored": "error", "paused_mowing": "paused", "started_mowing": "mowing"},
+        "alarm_control_panel": {
+            name: name for name in "armed_away armed_home armed_night armed_vacation disarmed triggered".split()
+        },
+        "climate": {"turned_off": "off"},
+    }.items()
+    for name, state in states.items()
+} | {
+    "switch.turned_on": TargetTrigger(("switch", "input_boolean"), ("on",)),
+    "switch.turned_off": TargetTrigger(("switch", "input_boolean"), ("off",)),
+    "climate.turned_on": TargetTrigger(("climate",), HEATING, ("off",)),
+    "media_player.turned_on": TargetTrigger(("media_player",), (*PLAYING, "idle", "on", "paused"), ("off",)),
+    "media_player.turned_off": TargetTrigger(("media_player",), ("off",), (*PLAYING, "idle", "on", "paused")),
+    "media_player.started_playing": TargetTrigger(("media_player",), PLAYING, (*SILENT, "paused")),
+    "media_player.paused_playing": TargetTrigger(("media_player",), ("paused",), PLAYING),
+    "media_player.stopped_playing": TargetTrigger(("media_player",), SILENT, (*PLAYING, "paused")),
 }
 CHANGE_KEYS = ("to", "from", "not_to", "not_from")
 OUTER = frozenset(  # kinds of triggers by what comes from outside of the home
@@ -85,7 +133,6 @@ SENDING = frozenset("remote.send_command remote.learn_command remote.delete_comm
 QUIET = frozenset("homeassistant.update_entity camera.snapshot camera.record image.snapshot mobile_app.notify".split())
 BESIDE = frozenset("script.turn_on script.turn_off script.toggle script.reload".split())  # services that are no scripts
 
-ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # nothing is rendered
 PLAIN = re.compile(r"[\w .:%+\-]{0,60}")  # a text in a template that names something, or is a state
 SAID = (  # what a template may consist of
     nodes.Template, nodes.Output, nodes.TemplateData, nodes.Assign, nodes.If, nodes.Const, nodes.Name, nodes.List,
@@ -141,19 +188,6 @@ class UnreadableAutomation(Exception):
     """A part of an automation that has no counterpart here."""
 
 
-@dataclass(frozen=True)
-class AutomationReferences:
-    """What the texts of a home refer to: entities by their ids in the registry, and those of areas, devices, labels and
-    floors, by key and id. `sun` has the seconds since midnight at which it rises and sets."""
-
-    entities: Mapping[str, str] = field(default_factory=dict)
-    places: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
-    sun: Mapping[str, int] = field(default_factory=dict)
-
-
-NOTHING = AutomationReferences()
-
-
 def is_effectless_service(service: str) -> bool:
     """Whether a service changes nothing in the home."""
     return entity_domain(service) in TELLING | BEYOND or service in QUIET | SENDING
@@ -168,40 +202,30 @@ def keep_readable_parts(
     """
     keeper = _Keeper(forms, codes, frozenset(sealed), refers)
     known: dict[str, Keep] = {
-        "alias": _keep_value,
-        "mode": _keep_name,
-        "max": _keep_value,
-        "variables": _keep_variables,
-        "sun": _keep_value,
+        "alias": keeper.keep_value,
+        "mode": keeper.keep_name,
+        "max": keeper.keep_value,
+        "variables": keeper.keep_variables,
+        "sun": keeper.keep_value,
     }
     known["sequence"] = _keep_each(keeper.keep_action)  # of a script
     parts = (("trigger", keeper.keep_trigger), ("condition", keeper.keep_condition), ("action", keeper.keep_action))
     for key, keep in parts:
         known[key] = known[f"{key}s"] = _keep_each(keep)
-    kept = _keep_part(text, known, IDLE_OF_ALL)
+    kept = keeper.keep_part(text, known, IDLE_OF_ALL)
     sunny = refers.sun and isinstance(kept, dict) and "sun" in json.dumps(kept, default=str)
     return {**kept, "sun": dict(refers.sun)} if sunny else kept
 
 
 def find_hidden_key(part: Any, key: str = "") -> str | None:
     """The key under which something of a part was left out; None if the part is whole."""
-    if part == HIDDEN:
+    if is_left_out(part):
         return key
     if isinstance(part, Mapping):
         parts = [(name, one) for name, one in part.items() if name != "variables"]  # each is read when it is used
     else:
         parts = [(key, one) for one in part] if isinstance(part, list) else []
     return next((found for name, one in parts if (found := find_hidden_key(one, name)) is not None), None)
-
-
-def _keep_part(text: Any, known: Mapping[str, Keep], idle: Collection[str] = IDLE) -> Any:
-    """A part with its known keys. What is null says nothing, but for a state, and so does `enabled: true`."""
-    if not isinstance(text, Mapping):
-        return HIDDEN
-    said = {key: value for key, value in text.items() if (value is not None or key in CHANGE_KEYS) and key not in idle}
-    if said.get("enabled") is True:
-        del said["enabled"]
-    return {key: known[key](value) if key in known else HIDDEN for key, value in said.items()}
 
 
 def _keep_each(keep: Keep) -> Keep:
@@ -212,33 +236,6 @@ def _keep_each(keep: Keep) -> Keep:
         return [keep(part) for part in listed if not (isinstance(part, Mapping) and part.get("enabled") is False)]
 
     return kept
-
-
-def _keep_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return HIDDEN if PRIVATE.search(value) and not ("://" not in value and is_plain_template(value)) else value
-    if isinstance(value, Mapping):
-        return {key: _keep_value(one) for key, one in value.items()}
-    return [_keep_value(one) for one in value] if isinstance(value, list) else value
-
-
-def _keep_variables(value: Any) -> Any:
-    """Variables that are no secrets by their names."""
-    if not isinstance(value, Mapping):
-        return HIDDEN
-    return {str(name): HIDDEN if SECRET.search(str(name)) else _keep_value(one) for name, one in value.items()}
-
-
-def _keep_template(value: Any) -> Any:
-    return _keep_value(value) if isinstance(value, str) and "{" in value else HIDDEN
-
-
-def _keep_home_zone(value: Any) -> Any:
-    return value if value in ("zone.home", ["zone.home"]) else HIDDEN
-
-
-def _keep_name(value: Any) -> Any:
-    return value if isinstance(value, str) and NAME.fullmatch(value) else HIDDEN
 
 
 def _kind_of_part(text: Any, *keys: str) -> str:
@@ -253,7 +250,7 @@ def is_plain_template(text: str) -> bool:
         tree = ENVIRONMENT.parse(text)
     except (TemplateError, RecursionError):
         return False
-    found = list(_list_nodes(tree))
+    found = list(list_nodes(tree))
     texts = [
         one.data if isinstance(one, nodes.TemplateData) else one.value
         for one in found
@@ -264,24 +261,62 @@ def is_plain_template(text: str) -> bool:
     )
 
 
-def _list_nodes(tree: nodes.Node) -> Iterator[nodes.Node]:
-    yield tree
-    for child in tree.iter_child_nodes():
-        yield from _list_nodes(child)
-
-
 class _Keeper:
     """Keeps the parts of one text."""
 
     def __init__(self, forms: Forms, codes: Collection[str], sealed: frozenset[str], refers: AutomationReferences) -> None:
         self.forms, self.codes, self.sealed, self.refers = forms, codes, sealed, refers
 
+    def keep_part(self, text: Any, known: Mapping[str, Keep], idle: Collection[str] = IDLE) -> Any:
+        """A part with its known keys. What is null says nothing, but for a state, and so does `enabled: true`."""
+        if not isinstance(text, Mapping):
+            return self.refers.leave_out(text)
+        said = {key: value for key, value in text.items() if (value is not None or key in CHANGE_KEYS) and key not in idle}
+        if said.get("enabled") is True:
+            del said["enabled"]
+        return {key: known[key](value) if key in known else self.leave_out(key, value) for key, value in said.items()}
+
+    def leave_out(self, key: str, value: Any) -> str:
+        """What stands for what is under a key that is not read."""
+        return str(value) if is_left_out(value) else self.refers.leave_out({key: value})
+
+    def keep_value(self, value: Any) -> Any:
+        """A value, in which no text is private."""
+        if isinstance(value, str):
+            private = PRIVATE.search(value) and not ("://" not in value and is_plain_template(value))
+            return self.refers.leave_out(value) if private else value
+        if isinstance(value, Mapping):
+            return {key: self.keep_value(one) for key, one in value.items()}
+        return [self.keep_value(one) for one in value] if isinstance(value, list) else value
+
+    def keep_variables(self, value: Any) -> Any:
+        """Variables that are no secrets by their names."""
+        if not isinstance(value, Mapping):
+            return self.refers.leave_out(value)
+        return {
+            str(name): self.refers.leave_out(one) if SECRET.search(str(name)) else self.keep_value(one)
+            for name, one in value.items()
+        }
+
+    def keep_template(self, value: Any) -> Any:
+        """A template that says nothing private."""
+        is_one = isinstance(value, str) and "{" in value
+        return self.keep_value(value) if is_one else self.refers.leave_out(value)
+
+    def keep_home_zone(self, value: Any) -> Any:
+        """The zone of the home alone."""
+        return value if value in ("zone.home", ["zone.home"]) else self.refers.leave_out(value)
+
+    def keep_name(self, value: Any) -> Any:
+        """The name of a kind, or of a service."""
+        return value if isinstance(value, str) and NAME.fullmatch(value) else self.refers.leave_out(value)
+
     def keep_ids(self, value: Any) -> Any:
         """Ids of entities as Home Assistant reads them: in small letters, and several with commas in one text."""
-        kept = _keep_value(value)
+        kept = self.keep_value(value)
         if isinstance(kept, list):
             return [self.keep_ids(one) for one in kept]
-        if not isinstance(kept, str) or kept == HIDDEN or "{" in kept:
+        if not isinstance(kept, str) or is_left_out(kept) or "{" in kept:
             return kept
         first, *others = (self.refers.entities.get(id := one.strip().lower(), id) for one in kept.split(","))
         return [first, *others] if others else first
@@ -290,12 +325,16 @@ class _Keeper:
         """Ids of entities alone, where another text may stand: a device trigger may have an id of the registry."""
         kept = self.keep_ids(value)
         listed = kept if isinstance(kept, list) else [kept]
-        return kept if all(map(is_entity_id, listed)) else HIDDEN
+        return kept if all(map(is_entity_id, listed)) else self.refers.leave_out(value)
 
     def keys_to_keep(self, read: Collection[str]) -> dict[str, Keep]:
         """What is kept under the keys of a trigger or a condition."""
-        own: dict[str, Keep] = {"entity_id": self.keep_ids, "value_template": _keep_template, "zone": _keep_home_zone}
-        return {key: own.get(key, _keep_value) for key in read}
+        own: dict[str, Keep] = {
+            "entity_id": self.keep_ids,
+            "value_template": self.keep_template,
+            "zone": self.keep_home_zone,
+        }
+        return {key: own.get(key, self.keep_value) for key in read}
 
     def keep_trigger(self, text: Any) -> Any:
         """A trigger, or a list of others within it.
@@ -306,32 +345,45 @@ class _Keeper:
         kind = _kind_of_part(text, "trigger", "platform")
         read = TRIGGERS.get(kind)
         named: dict[str, Keep] = self.keys_to_keep(read or ())
-        if read is None:
+        if kind in TARGET_TRIGGERS:
+            domains = TARGET_TRIGGERS[kind].domains
+            named = {"target": lambda told: self.keep_target(told, domains), "options": self.keep_value}
+        elif read is None:
             named = {"target": self.keep_target, "entity_id": self.keep_entities, NESTED: _keep_each(self.keep_trigger)}
         if isinstance(text, Mapping) and kind in OUTER | {"event"} and text.get("enabled") is not False:
-            named = {**named, "event_type": _keep_value}
-            text = {key: value for key, value in text.items() if key in ("trigger", "platform", "id", *named)}
-        return _keep_part(
-            text, {"trigger": _keep_name, "platform": _keep_name, "id": _keep_value, "variables": _keep_variables, **named}
+            named = {**named, "event_type": self.keep_value}
+            said = ("trigger", "platform", "id", *named, *(("event_data",) if kind == "event" else ()))
+            text = {key: value for key, value in text.items() if key in said}
+        return self.keep_part(
+            text,
+            {
+                "trigger": self.keep_name,
+                "platform": self.keep_name,
+                "id": self.keep_value,
+                "variables": self.keep_variables,
+                **named,
+            },
         )
 
     def keep_condition(self, text: Any) -> Any:
         """A condition, which may be the text of a template."""
         if isinstance(text, str):
-            return _keep_value(text)
+            return self.keep_value(text)
         kind = _kind_of_part(text, "condition")
         if not kind and isinstance(text, Mapping) and (short := next((one for one in JOINING if one in text), None)):
             rest = {key: value for key, value in text.items() if key != short}
             kind, text = short, {"condition": short, "conditions": text[short], **rest}
         if kind in JOINING:
-            return _keep_part(text, {"condition": _keep_name, "conditions": _keep_each(self.keep_condition)}, IDLE | {"id"})
+            return self.keep_part(
+                text, {"condition": self.keep_name, "conditions": _keep_each(self.keep_condition)}, IDLE | {"id"}
+            )
         idle = IDLE if kind == "trigger" else IDLE | {"id"}
-        return _keep_part(text, {"condition": _keep_name, **self.keys_to_keep(CONDITIONS.get(kind, ()))}, idle)
+        return self.keep_part(text, {"condition": self.keep_name, **self.keys_to_keep(CONDITIONS.get(kind, ()))}, idle)
 
     def keep_action(self, text: Any) -> Any:
         """An action, or the text of a condition among them."""
         if isinstance(text, str):
-            return _keep_value(text)
+            return self.keep_value(text)
         if isinstance(text, Mapping) and text.keys() & {"condition", *JOINING} and not text.keys() & {"action", "service"}:
             return self.keep_condition(text)
         service = _kind_of_part(text, "action", "service").lower()
@@ -340,26 +392,27 @@ class _Keeper:
         if is_effectless_service(service) or (isinstance(text, Mapping) and "event" in text and not service):
             text = {key: value for key, value in text.items() if key in ("action", "service", "event", "enabled")}
         known = {
-            "action": _keep_name,
-            "service": _keep_name,
-            "domain": _keep_name,
+            "action": self.keep_name,
+            "service": self.keep_name,
+            "domain": self.keep_name,
             "entity_id": self.keep_ids,
-            "event": lambda told: True,
+            "event": lambda told: told if isinstance(told, str) and told in self.refers.heard else True,
         }
-        known["target"] = lambda told: self.keep_target(told, service)
+        domain = entity_domain(service)
+        known["target"] = lambda told: self.keep_target(told, None if domain in ("", "homeassistant") else (domain,))
         known["scene"] = self.keep_ids  # short for `scene.turn_on`
         known |= dict.fromkeys(("data", "data_template", "service_data"), lambda told: self.keep_service_data(told, service))
         conditions, actions = _keep_each(self.keep_condition), _keep_each(self.keep_action)
-        known |= {"if": conditions, "delay": _keep_value, "stop": lambda told: True, "variables": _keep_variables}
-        known |= {"wait_template": _keep_value, "timeout": _keep_value, "continue_on_timeout": _keep_value}
+        known |= {"if": conditions, "delay": self.keep_value, "stop": lambda told: True, "variables": self.keep_variables}
+        known |= {"wait_template": self.keep_value, "timeout": self.keep_value, "continue_on_timeout": self.keep_value}
         known["wait_for_trigger"] = _keep_each(self.keep_trigger)
         known |= dict.fromkeys(ACTIONS, actions)
-        branch: dict[str, Keep] = {"sequence": actions, "count": _keep_value}
+        branch: dict[str, Keep] = {"sequence": actions, "count": self.keep_value}
         branch |= dict.fromkeys(("conditions", "while", "until"), conditions)
-        known |= dict.fromkeys(BRANCHES, _keep_each(lambda one: _keep_part(one, branch, IDLE | {"id"})))
+        known |= dict.fromkeys(BRANCHES, _keep_each(lambda one: self.keep_part(one, branch, IDLE | {"id"})))
         if not service and isinstance(text, Mapping) and "device_id" in text:
-            known |= {key: _keep_value for key in text if key not in known and key not in self.codes}
-        kept = _keep_part(text, known, IDLE | {"id"})
+            known |= {key: self.keep_value for key in text if key not in known and key not in self.codes}
+        kept = self.keep_part(text, known, IDLE | {"id"})
         if isinstance(kept, dict) and isinstance(kept.get("repeat"), list):
             kept["repeat"] = kept["repeat"][0] if kept["repeat"] else {}
         return kept
@@ -370,15 +423,15 @@ class _Keeper:
         if domain == "script" and service not in BESIDE:
             return {}  # what a script is given is not known here, as is what it does
         form = {} if domain in self.sealed else self.forms.get(domain, {}).get(name, {})
-        fields: dict[str, Keep] = {field: _keep_value for field, _ in all_service_fields(form)}
-        return _keep_part(told, fields | {"entity_id": self.keep_ids}, self.codes)
+        fields: dict[str, Keep] = {field: self.keep_value for field, _ in all_service_fields(form)}
+        return self.keep_part(told, fields | {"entity_id": self.keep_ids}, self.codes)
 
-    def keep_target(self, told: Any, service: str = "") -> Any:
-        """The entities that a target names, by themselves or by their place."""
+    def keep_target(self, told: Any, domains: Collection[str] | None = None) -> Any:
+        """The entities that a target names, by themselves or by their place: there those of some domains, or of any."""
         if not isinstance(told, Mapping):
-            return HIDDEN
-        kept, domain = _keep_part(told, {"entity_id": self.keep_ids}), entity_domain(service)
-        for key in ("area_id", "device_id", "floor_id", "label_id"):
+            return self.refers.leave_out(told)
+        kept = self.keep_part(told, {"entity_id": self.keep_ids})
+        for key in PLACES:
             found = told.get(key)
             ids = [one for one in (found if isinstance(found, list) else [found]) if one]
             places = [self.refers.places.get((key, one)) if isinstance(one, str) else None for one in ids]
@@ -388,7 +441,7 @@ class _Keeper:
                 del kept[key]
                 kept["entity_id"] = [
                     *(named if isinstance(named, list) else [named]),
-                    *(one for one in held if domain in ("homeassistant", entity_domain(one))),
+                    *(one for one in held if domains is None or entity_domain(one) in domains),
                 ]
         return kept
 
@@ -416,7 +469,10 @@ def collect_references(listing: Listing) -> AutomationReferences:
                 places[key, id].append(entity)
     told = {place: tuple(sorted(found)) for place, found in places.items()}
     empty = {("device_id", device): () for device in devices} | {("area_id", area): () for area in areas}
-    return AutomationReferences({row["id"]: row["entity_id"] for row in rows}, empty | told, _read_sun_times(sources))
+    known = {row["entity_id"] for row in (*sources[STATES], *rows)}
+    ids = {row["id"]: row["entity_id"] for row in rows}
+    heard = frozenset(list_heard_events(list(sources.get(AUTOMATIONS, {}).values())))
+    return AutomationReferences(ids, empty | told, _read_sun_times(sources), frozenset(known), heard)
 
 
 def _read_sun_times(sources: Mapping[str, Any]) -> dict[str, int]:
@@ -451,6 +507,23 @@ def rewrite_device_trigger(text: Mapping[str, Any]) -> dict[str, Any]:
     if kind in ("current_option_changed", "state") and {"from", "to"} & text.keys():
         return {"trigger": "state", **held, **{key: text[key] for key in ("from", "to") if key in text}}
     return {"trigger": "state", "to": _state_of_type(domain, kind), **held}
+
+
+def rewrite_target_trigger(text: Mapping[str, Any]) -> dict[str, Any]:
+    """A trigger of what its target names, as one by state. Raises `UnreadableAutomation`."""
+    known, options = TARGET_TRIGGERS[str(text.get("trigger") or text.get("platform"))], text.get("options") or {}
+    target = text.get("target")
+    named = target.get("entity_id", []) if isinstance(target, Mapping) else []
+    entities = [one for one in (named if isinstance(named, list) else [named]) if entity_domain(str(one)) in known.domains]
+    if not isinstance(options, Mapping) or not options.keys() <= {"behavior", "for"}:
+        raise UnreadableAutomation(f"a trigger has the options {options}, of which some are not known here")
+    if len(entities) > 1 and options.get("behavior", "each") not in ("each", "any"):
+        raise UnreadableAutomation("a trigger waits for the first or for all of several entities")
+    if len(known.to) > 1 and options.get("for") is not None:  # it may go from one to another meanwhile
+        raise UnreadableAutomation("a trigger waits until something was in one of several states for some time")
+    begins = {"from": [*known.origins]} if known.origins else {"not_from": [*DEAD, *known.to]}
+    held = {"for": options["for"]} if options.get("for") is not None else {}
+    return {"trigger": "state", "entity_id": entities, "to": [*known.to], **begins, **held}
 
 
 def _read_bounds(text: Mapping[str, Any], domain: str, kind: str) -> dict[str, Any]:

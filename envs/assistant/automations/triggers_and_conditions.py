@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_templates import (
+    OF_CONDITION,
+    OF_TRIGGER,
     WEEK,
+    TemplateTruth,
     TemplateValue,
     read_template,
     value_to_condition,
@@ -23,11 +26,13 @@ from homerl.envs.assistant.automations.automation_templates import (
 )
 from homerl.envs.assistant.automations.automation_text import (
     OUTER,
+    TARGET_TRIGGERS,
     UnreadableAutomation,
     find_hidden_key,
     is_outside_trigger,
     rewrite_device_condition,
     rewrite_device_trigger,
+    rewrite_target_trigger,
 )
 from homerl.envs.assistant.automations.home_facts import (
     HOME,
@@ -38,6 +43,7 @@ from homerl.envs.assistant.automations.home_facts import (
     join_with_or,
     negate_condition,
 )
+from homerl.envs.assistant.automations.named_entities import is_left_out
 from homerl.envs.assistant.listing.home_listing import is_entity_id
 from homerl.envs.assistant.listing.homeassistant_mapping import parse_clock_duration
 
@@ -107,11 +113,11 @@ class AutomationScope:
             raise UnreadableAutomation(f"a condition of the kind '{kind}' cannot be told here")
         return reader(self, text)
 
-    def read_template_condition(self, text: str) -> str | bool:
-        """A template as a condition."""
+    def read_template_condition(self, text: str, truth: TemplateTruth = OF_CONDITION) -> str | bool:
+        """A template as a condition, which passes only where it writes "true", or by the `truth` of another place."""
         if "{" not in text:
             raise UnreadableAutomation("a condition is the alias of one")
-        return value_to_condition(self.read_template_value(text), self.facts)
+        return value_to_condition(self.read_template_value(text), self.facts, truth)
 
     def read_template_value(self, text: str) -> Any:
         """What a template tells."""
@@ -310,12 +316,18 @@ def trigger_kind(text: Mapping[str, Any]) -> str:
     return str(text.get("trigger") or text.get("platform") or "")
 
 
+def comes_from_outside(text: Mapping[str, Any]) -> bool:
+    """Whether nothing in the home sets off a trigger: it is by something outside, or by events that nothing in it fires."""
+    kind, events = trigger_kind(text), entries_under_key(text, "event_type")
+    if kind == "event":
+        known = all(isinstance(one, str) and "{" not in one and not is_left_out(one) for one in events)
+        return bool(events) and known and INNER.isdisjoint(events)
+    return kind in OUTER or (kind == "device" and is_outside_trigger(text))
+
+
 def _read_trigger(scope: AutomationScope, text: Mapping[str, Any], place: str) -> Iterator[RuleTrigger]:
     kind = trigger_kind(text)
-    events = {*map(str, entries_under_key(text, "event_type"))}
-    if kind == "event" and events and not INNER & events:
-        return
-    if kind in OUTER or (kind == "device" and is_outside_trigger(text)):
+    if comes_from_outside(text):
         return
     if kind not in TRIGGER_READERS:
         raise UnreadableAutomation(f"a trigger of the kind '{kind}' is not known here")
@@ -449,7 +461,7 @@ def _read_sun_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterat
 def _read_template_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
     if not isinstance(told := text.get("value_template"), str):
         raise UnreadableAutomation("a trigger by a template has none")
-    test = AutomationScope(scope.facts, names=dict(scope.names)).read_template_condition(told)
+    test = AutomationScope(scope.facts, names=dict(scope.names)).read_template_condition(told, OF_TRIGGER)
     if isinstance(test, str):
         yield RuleTrigger((test,), parse_duration(text.get("for")))
 
@@ -457,6 +469,12 @@ def _read_template_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> I
 def _read_device_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
     plain = rewrite_device_trigger(text)
     yield from TRIGGER_READERS[plain["trigger"]](scope, plain)
+
+
+def _read_target_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
+    plain = rewrite_target_trigger(text)
+    if plain["entity_id"]:  # an area may hold none
+        yield from _read_state_trigger(scope, plain)
 
 
 def _read_zone_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
@@ -475,4 +493,5 @@ TRIGGER_READERS: dict[str, Callable[[AutomationScope, Mapping[str, Any]], Iterat
     "template": _read_template_trigger,
     "device": _read_device_trigger,
     "zone": _read_zone_trigger,
+    **dict.fromkeys(TARGET_TRIGGERS, _read_target_trigger),
 }

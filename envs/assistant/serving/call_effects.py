@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from homerl.envs.assistant.listing.home_listing import entity_domain, is_entity_id
@@ -22,7 +23,7 @@ from homerl.envs.assistant.serving.secret_masking import HIDDEN
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.home_plan import FixedPlan
+from homerl.envs.homeenv.sim.home_plan import ANY_DEVICE, ANYTHING, FixedPlan
 from homerl.envs.homeenv.sim.home_state import SlotChange
 from homerl.envs.homeenv.sim.rules import HomeRule, RuleProgress
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType
@@ -31,6 +32,7 @@ TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has
 ON, OFF = frozenset("on idle playing paused buffering".split()), frozenset(("off", "standby"))  # states of media players
 OF_NUMBER, OF_RANGE = 0.02, 0.01  # the shares of a number, and of its range, by which devices round at most
 FORESIGHT_SECONDS = 3600  # in which automations are followed; what still waits then counts as if it happened
+MOST_EVENTS = 400  # in that time; where a home has more, automations are followed until then, and then perhaps they act
 PRESSED = ("button", "input_button", "notify", "scene")  # domains whose state there is when they were pressed last
 
 Links = Mapping[str, Iterable[str]]
@@ -60,11 +62,12 @@ class LaterEffects:
     """What automations make of calls afterwards.
 
     `changes` tell devices that become other than without the calls, and `actions` the calls of automations that no change
-    tells. `dids` are the devices of both.
+    tells. `dids` are the devices of both. They are `whole` if automations were followed for `FORESIGHT_SECONDS`.
     """
 
     changes: tuple[ChangeRecord, ...] = ()
     actions: tuple[TwinCall, ...] = ()
+    whole: bool = True
 
     @property
     def affected_dids(self) -> list[str]:
@@ -101,7 +104,8 @@ class Effects:
             changes=hidden(changes_between(home, twin)),
             later=replace(later, changes=hidden(later.changes)),
         )
-        return replace(seen, unseen=find_unseen_reach(home, seen.touched_dids, {**groups, **list_groups(home)}))
+        members = {**groups, **list_groups(home)}
+        return replace(seen, unseen=find_unseen_reach(home, seen.touched_dids, members, followed=later.whole))
 
     @property
     def changed_dids(self) -> list[str]:
@@ -140,13 +144,12 @@ def foresee_later_effects(before: Home, after: Home) -> LaterEffects:
     if not rules:
         return LaterEffects()
     after = _let_automations_act(after)
-    plan, without, with_calls = before.plan, before.fork(), after.fork()
+    plan, with_calls = before.plan, after.fork()
     begun = [
         rule for rule in after.rules if rule.progress.run is not None and all(rule.id != one.id for one in before.rules)
     ]
     with_calls.rules = (*(_rule_afterwards(rule, after) for rule in before.rules), *begun)
-    for future in (without, with_calls):
-        future.advance(FORESIGHT_SECONDS)
+    (without, with_calls), seconds = _advance_alike(before, with_calls)
     now = {one.slot: one.after for one in before.diff(after)}
     at_once = {plan.slots[one.slot].owner for one in _visible_changes(before, after)}
     stirred = [rule for rule in rules if _is_stirred(without, with_calls, rule, before.clock)]
@@ -167,7 +170,22 @@ def foresee_later_effects(before: Home, after: Home) -> LaterEffects:
         for action in rule.definition.actions:
             if (everything or course.tried.get(action, -1) >= before.clock) and action.did not in seen:
                 actions.append(TwinCall(action.did, action.service, dict(action.arguments)))
-    return LaterEffects(changes, tuple(actions))
+    return LaterEffects(changes, tuple(actions), whole=seconds == FORESIGHT_SECONDS)
+
+
+def _advance_alike(*homes: Home) -> tuple[list[Home], int]:
+    """Copies of homes after the time of foresight, or the part of it for which the events suffice, and its seconds."""
+
+    def later(home: Home, seconds: int, most: int | None = None) -> Home:
+        future = home.fork()
+        future.advance(seconds, most)
+        return future
+
+    futures = [later(home, FORESIGHT_SECONDS, MOST_EVENTS) for home in homes]
+    passed = [future.clock - home.clock for home, future in zip(homes, futures)]
+    seconds = min(passed)
+    alike = [future if one == seconds else later(home, seconds) for home, future, one in zip(homes, futures, passed)]
+    return alike, seconds
 
 
 def _let_automations_act(home: Home) -> Home:
@@ -218,13 +236,20 @@ class AutomationPath:
     acts: frozenset[str]
     followed: bool
 
+    def may_follow(self, dids: Collection[str]) -> bool:
+        """Whether a change of these devices may make it act."""
+        return not self.reads.isdisjoint(dids) or (self.reads == ANY and bool(dids))
 
-def find_unseen_reach(home: Home, dids: Iterable[str], members: Links) -> dict[str, frozenset[str]]:
+
+ANY = frozenset(ANY_DEVICE)
+
+
+def find_unseen_reach(home: Home, dids: Iterable[str], members: Links, followed: bool = True) -> dict[str, frozenset[str]]:
     """The entities on which automations may act, unseen by the twin, because of these devices, by device.
 
-    `members` are the entities that groups list.
+    `members` are the entities that groups list. `followed` says whether the twin has followed its automations to the end.
     """
-    paths = list(_automation_paths(home))
+    paths = list(_automation_paths(home, followed))
     if not paths:
         return {}
     holders = defaultdict[str, set[str]](set)
@@ -232,30 +257,45 @@ def find_unseen_reach(home: Home, dids: Iterable[str], members: Links) -> dict[s
         for one in held:
             holders[one].add(group)
 
+    @cache
     def reached(did: str) -> set[str]:
         """What changes in the real home with a device: what it drives, and the groups of all that."""
         return _reach_of_links(_reach_of_links({did}, members), holders)
 
-    onward = {path: set[str]().union(*map(reached, path.acts)) for path in paths}
+    onward = {
+        path: set[str]().union(*(reached(did) for act in path.acts for did in _devices_meant(home, act))) for path in paths
+    }
     ends = {path: {*path.acts} for path in paths}
     grown = True
     while grown:  # an automation may make another one act
         sizes = [len(found) for found in ends.values()]
         for path in paths:
-            ends[path] |= set[str]().union(*(ends[other] for other in paths if other.reads & onward[path]))
+            ends[path] |= set[str]().union(*(ends[other] for other in paths if other.may_follow(onward[path])))
         grown = sizes != [len(found) for found in ends.values()]
     told: dict[str, frozenset[str]] = {}
     for did in dids:
         # those that read the device itself are followed, if any are
         unseen = {True: reached(did) - {did}, False: reached(did)}
-        told[did] = frozenset().union(*(found for path, found in ends.items() if path.reads & unseen[path.followed]))
+        told[did] = frozenset().union(*(found for path, found in ends.items() if path.may_follow(unseen[path.followed])))
     return told
 
 
-def _automation_paths(home: Home) -> Iterator[AutomationPath]:
+def _devices_meant(home: Home, act: str) -> list[str]:
+    """What an automation acts on: an entity, or every device of a kind, or of any."""
+    kind, _, name = act.rpartition(".")
+    if name != ANYTHING:
+        return [act]
+    return [act, *(did for did in home.plan.devices_by_did if kind in ("", "homeassistant", entity_domain(did)))]
+
+
+def _automation_paths(home: Home, followed: bool) -> Iterator[AutomationPath]:
     for rule in home.rules:
         compiled = rule.compiled
-        if rule.progress.enabled and (compiled.trigger_slots or compiled.awaited_slots):
+        if not followed:  # also one of a time, which may find a condition changed
+            if rule.progress.enabled:
+                reads = frozenset(home.plan.slots[slot].owner for slot in compiled.slots_it_reads)
+                yield AutomationPath(reads, frozenset(action.did for action in rule.definition.actions), followed=False)
+        elif rule.progress.enabled and (compiled.trigger_slots or compiled.awaited_slots):
             reads = frozenset(home.plan.slots[slot].owner for slot in compiled.trigger_slots)
             acts = frozenset(action.did for action in rule.definition.actions)
             yield AutomationPath(reads, acts, followed=True)

@@ -332,7 +332,7 @@ class Caretaker:
         exchange.secrets |= secrets_in_calls(given, seen.fields)
         took = "hassil" if isinstance(agent, MatcherFirst) and agent.took else ""
         exchange.turn = AgentTurn(tuple(situation.made_calls), took)
-        exchange.effects = self._foresee_effects(exchange, situation.home)
+        exchange.effects = await self._foresee_effects(exchange, situation.home)
         refused = (text for step in episode.steps for text in step.observations if step.has_failed)
         missed = find_missed_actions(tried, sentence.said, seen.home)
         turn = exchange.turn = replace(exchange.turn, refusals=tuple(map(exchange.mask_text, refused)), missed=missed)
@@ -347,9 +347,12 @@ class Caretaker:
             turn = replace(turn, missed=(*missed, MissedAction(UNFINISHED)))
         exchange.turn = turn
 
-    def _foresee_effects(self, exchange: Exchange, twin: Home) -> Effects:
-        seen = exchange.seen
-        return Effects.foresee_effects(seen.home, twin, exchange.turn.calls, seen.fields, self._guard.groups)
+    async def _foresee_effects(self, exchange: Exchange, twin: Home) -> Effects:
+        """What the calls of a sentence could cause, worked out beside the loop, which answers others meanwhile."""
+        seen, calls = exchange.seen, exchange.turn.calls
+        if not calls:
+            return Effects()
+        return await asyncio.to_thread(Effects.foresee_effects, seen.home, twin, calls, seen.fields, self._guard.groups)
 
     async def _run_again(self, exchange: Exchange, shown: FixedPlan) -> Ending | None:
         """Make the calls in a twin of the home as it is now, for their `effects`. Returns the ending if it refuses one.
@@ -370,7 +373,7 @@ class Caretaker:
                 refusals = (exchange.mask_text(str(refusal)),)
                 exchange.turn = replace(turn, refusals=refusals, missed=(*left, *turn.missed))
                 return Ending("refused", self._writer(exchange).describe_missed_actions())
-        exchange.effects = self._foresee_effects(exchange, twin)
+        exchange.effects = await self._foresee_effects(exchange, twin)
         return None
 
     async def _carry_out(self, exchange: Exchange) -> Ending:

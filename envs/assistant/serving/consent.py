@@ -54,6 +54,7 @@ from homerl.envs.core.documents import read_yaml
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_plan import ANYTHING
 
 GUARD_WORDS, ANSWERS = (Path(__file__).with_name(name) for name in ("guard.yaml", "consent.yaml"))
 
@@ -126,10 +127,13 @@ def is_guarded(home: Home, did: str, held: frozenset[str] = frozenset(), within:
     """Whether a device may open the home, arm it, or set it on fire, itself or by what it drives.
 
     `held` are those of `Guard`. `within` are the groups by which it was reached, since groups may hold each other. Of what
-    the home does not have, only the id is known: that of an entity, or of a service that an automation calls.
+    the home does not have, only the id is known: that of an entity, or of a service that an automation calls, or that it may
+    act on anything, or on anything of a kind.
     """
     device, kind = home.plan.devices_by_did.get(did), entity_domain(did)
     if device is None:
+        if did.rpartition(".")[2] == ANYTHING:
+            return kind not in DECLARED - {"cover"}
         return did in held or kind in KINDS | INDIRECT | {"cover"} or _tells_to_guard([did], kind)
     data = device.spec.userdata
     if data.category in KINDS | INDIRECT or (data.category == "cover" and data.subcategory not in HARMLESS_COVERS):

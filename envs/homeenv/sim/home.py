@@ -69,8 +69,8 @@ class Home(HomeState):
 
     __slots__ = ()
 
-    def advance(self, seconds: int) -> list[FiredRule]:
-        """Let `seconds` pass (an int, 0..`LONGEST`). Returns what the rules did, in order.
+    def advance(self, seconds: int, most: int | None = None) -> list[FiredRule]:
+        """Let `seconds` pass (an int, 0..`LONGEST`), or fewer, until `most` events. Returns what the rules did, in order.
 
         Raises `ValueError` if the number is outside these bounds, or if the clock would pass `LATEST`.
         """
@@ -78,7 +78,7 @@ class Home(HomeState):
             raise ValueError(f"the clock moves forward by 0 to {LONGEST} seconds, not by {seconds!r}")
         if self.clock + seconds > LATEST:
             raise ValueError(f"the clock ends at {LATEST}")
-        agenda, end = RuleAgenda(self), self.clock + seconds
+        agenda, end, events = RuleAgenda(self), self.clock + seconds, 0
         fired = agenda.fire_due_rules()
         if self.clock < end:
             air = update_air(self)
@@ -86,7 +86,9 @@ class Home(HomeState):
             while self.clock < end:
                 if agenda.grown:  # a rule waits, perhaps for what none waited for before
                     watches, agenda.grown = _watches_of_rules(self, agenda.remaining_rules()), False
-                _move_clock(self, air, _next_event(self, air, end, watches, agenda), end, watches)
+                to, events = _next_event(self, air, end, watches, agenda), events + 1
+                end = to if events == most else end
+                _move_clock(self, air, to, end, watches)
                 fired += agenda.fire_due_rules()
             self.air_stale = False  # each rule that acted has already updated the air of its rooms
         self.rules = agenda.remaining_rules()

@@ -29,7 +29,7 @@ from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Component, Device, DeviceSpec, UserData, spec_from_json
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.home_plan import ORIGIN_FORMAT, Origin
+from homerl.envs.homeenv.sim.home_plan import ANY_DEVICE, ORIGIN_FORMAT, Origin
 from homerl.envs.homeenv.sim.rules import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
@@ -340,7 +340,7 @@ def _resume_rules_and_air(home: Home, record: HomeRecord) -> None:
     if len(set(ids)) < len(ids):
         raise ValueError("two automations have the same id")
     for one in home.plan.origin.unfollowed if home.plan.origin else ():
-        if unknown := set(one.reads) - home.plan.devices_by_did.keys():
+        if one.reads != ANY_DEVICE and (unknown := set(one.reads) - home.plan.devices_by_did.keys()):
             raise ValueError(f"automation {one.id} reads device '{min(unknown)}', which does not exist")
     airs = [record.air[room.id] for room in home.plan.rooms if room.id in record.air]
     moving = [

@@ -263,13 +263,17 @@ class Hidden(Model):
     runs: dict[str, Any] = Field({}, exclude_if=lambda runs: not runs, description="`of`, `most` and `restart` of the rule")
 
 
+ANY_DEVICE = ("*",)  # what an automation reads of which nothing is known
+ANYTHING = "anything"  # what one acts on of which nothing is known, also behind a kind: `switch.anything`
+
+
 class Unfollowed(Model):
-    """An automation there that cannot be played here. `reads` are the devices whose change makes it act."""
+    """An automation there that cannot be played here. `reads` are the devices whose change may make it act, `*` for any."""
 
     id: str
     reads: tuple[str, ...]
     acts: tuple[str, ...] = Field(
-        description="what it acts on there: entities, else a service, or a kind of them such as lock"
+        description="what it acts on there: entities, else a service, or a kind of them such as lock, or anything"
     )
 
 

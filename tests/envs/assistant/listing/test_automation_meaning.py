@@ -200,6 +200,21 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
     "a sensor that is open": (
         {"conditions": [device("binary_sensor", "is_open", MOVEMENT)]},
         [(MOVEMENT, "state", "on"), (GUESTS, "state", "on")], 2),
+    "a trigger of what its target names": (
+        {"triggers": [{"trigger": "switch.turned_on", "target": {"entity_id": GUESTS}, "options": {"behavior": "each"}}]},
+        [(GUESTS, "state", "on")], 1),
+    "it holds for some time": (
+        {"triggers": [{"trigger": "switch.turned_on", "target": {"entity_id": [GUESTS]}, "options": {"for": 2}}]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "it does not come from out of reach": (
+        {"triggers": [{"trigger": "switch.turned_on", "target": {"entity_id": GUESTS}}]},
+        [(GUESTS, "state", "unavailable"), (GUESTS, "state", "on")], None),
+    "a lock that opens": (
+        {"triggers": [{"trigger": "lock.opened", "target": {"entity_id": "lock.openable_lock"}}]},
+        [("lock.openable_lock", "state", "open")], 1),
+    "what is switched in an area": (
+        {"triggers": [{"trigger": "light.turned_off", "target": {"area_id": "living_room"}}]},
+        [("light.living_room_rgbww_lights", "state", "on"), ("light.living_room_rgbww_lights", "state", "off")], 2),
     "an entity that is named twice is called once": (
         {"actions": [{"action": "light.toggle", "target": {"entity_id": [LAMP, LAMP]}}]}, [(GUESTS, "state", "on")], 1,
     ),
@@ -329,3 +344,45 @@ def test_an_automation_that_is_switched_off_acts_no_more() -> None:
         made.read_value("light.bed_light", "state"),
         made.read_value(other, "state"),
     ) == ("on", "off", "off")
+
+
+WRITTEN = {  # a template, and whether Home Assistant's condition passes while guest mode is on
+    "{{ is_state('input_boolean.guest_mode', 'on') }}": True,
+    "{% if is_state('input_boolean.guest_mode', 'on') %}True{% endif %}": True,
+    "{{ 'TRUE' if is_state('input_boolean.guest_mode', 'on') else 'no' }}": True,
+    "{{ is_state('input_boolean.guest_mode', 'on') and true }}": True,
+    "{{ is_state('input_boolean.guest_mode', 'off') or 'true' }}": True,
+    "{{ states('input_boolean.guest_mode') }}": False,
+    "{{ is_state('input_boolean.guest_mode', 'on') and states('input_boolean.guest_mode') }}": False,
+    "{{ is_state('input_boolean.guest_mode', 'off') or 'on' }}": False,
+    "{% if is_state('input_boolean.guest_mode', 'on') %}yes{% endif %}": False,
+    "{{ 1 if is_state('input_boolean.guest_mode', 'on') else 0 }}": False,
+    "{{ states('counter.visitors') | int + 1 }}": False,
+}
+
+
+@pytest.mark.parametrize("negated", [False, True], ids=["plain", "in not"])
+@pytest.mark.parametrize(("template", "passes"), WRITTEN.items(), ids=[*WRITTEN])
+def test_a_template_condition_passes_only_where_it_writes_true(template: str, passes: bool, negated: bool) -> None:
+    conditions = [{"condition": "not", "conditions": [template]}] if negated else [template]
+    made = imported(conditions=conditions, triggers=[state(MODE, "Away")])
+    assert not [note for note in made.notes if note.part == "automation"]
+    home = made.home
+    for entity, value in ((GUESTS, "on"), (MODE, "Away")):
+        home.write_slot(home.plan.slot_of(entity, "state"), value)
+    home.advance(1)
+    assert (home.read_value(LAMP, "state") == "off") == (passes is not negated)
+
+
+def test_a_template_trigger_takes_other_words_for_true_too() -> None:
+    template = "{% if is_state('input_boolean.guest_mode', 'on') %}yes{% endif %}"
+    home = imported(triggers=[{"trigger": "template", "value_template": template}]).home
+    home.write_slot(home.plan.slot_of(GUESTS, "state"), "on")
+    home.advance(1)
+    assert home.read_value(LAMP, "state") == "off"
+
+
+def test_a_wait_for_what_is_true_to_one_place_alone_is_not_understood() -> None:
+    wait = {"wait_template": "{{ states('input_boolean.guest_mode') }}"}
+    (note,) = [note for note in imported(actions=[wait, OFF]).notes if note.part == "automation"]
+    assert "does not write true or false" in note.why

@@ -293,6 +293,15 @@ def test_of_a_saved_automation_only_what_is_read_is_kept() -> None:
     assert not re.findall(r"S\d+", json.dumps(kept))
 
 
+def test_what_is_left_out_keeps_the_entities_that_it_named_and_nothing_else() -> None:
+    secret = "{{ is_state('binary_sensor.movement_backyard', 'S1!') and 's2.secret' != states.light.ceiling_lights.state }}"
+    text = {"triggers": [{"trigger": "template", "value_template": secret}], "actions": [LIGHT]}
+    kept = imported(text).listing.sources[AUTOMATIONS][NAME]
+    (trigger,) = kept["triggers"]
+    mark, _, named = trigger["value_template"].removesuffix(")").partition(": ")
+    assert mark == "(left out" and set(named.split()) == {"binary_sensor.movement_backyard", "light.ceiling_lights"}
+
+
 SCRIPT, LAMP, BLIND = "script.good_night", "light.ceiling_lights", "cover.hall_window"
 OFF = {"action": "light.turn_off", "target": {"entity_id": LAMP}}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -486,6 +487,171 @@ def test_other_ways_to_write_it_are_read_too(serve, brought, trigger, action):
     """A lamp stands for whatever entity a trigger may name."""
     home = brought((trigger, action), exposed=SEEN).home
     assert "perhaps, by an automation" in asks(serve, home, "light.hall")
+    assert not asks(serve, home, "switch.x")
+
+
+def template(text: str) -> dict[str, Any]:
+    return {"trigger": "template", "value_template": text}
+
+
+def event(kind: str, **data: Any) -> dict[str, Any]:
+    return {"trigger": "event", "event_type": kind, "event_data": data}
+
+
+HALL = "is_state('light.hall', 'on')"
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        template("{{ 'Home 🎉' if " + HALL + " else 'no' }}"),
+        template("{{ " + HALL + " and 'a, b' != 'c' }}"),
+        template("{{ " + HALL + " and states('light.hall') != 'Off!' }}"),
+        template("{% macro lit(x) %}{{ is_state(x, 'on') }}{% endmacro %}{{ lit('light.hall') }}"),
+        template("{% for one in ['light.hall'] %}{{ states(one) }}{% endfor %}"),
+        template("{{ states('light.hall') is match('on, or not') }}"),
+        template("{{ states.light.hall.state is match('o.+') and now() > today_at('07:00') }}"),
+        template("{{ '💡' in states['light.hall'].state }}"),
+        on("light.hall") | {"for": "{{ states('light.hall') | regex_replace(find='[a-z]', replace='!') }}"},
+        event("state_changed", entity_id="light.hall", new_state={"state": "on"}),
+        event("call_service", domain="light", service="turn_on", service_data={"entity_id": ["light.hall"]}),
+        {
+            "trigger": "light.turned_on",
+            "target": {"entity_id": ["light.hall", "light.porch"]},
+            "options": {"behavior": "first"},
+        },
+        {"trigger": "light.brightness_changed", "target": {"entity_id": "light.hall"}, "options": {"above": 3}},
+    ],
+)
+def test_what_is_not_understood_is_reached_by_what_it_names(serve, brought, trigger):
+    imported = brought((trigger, UNLOCK))
+    assert [note for note in imported.notes if note.entity == "automation.x" and note.part == "automation"]
+    assert "perhaps, by an automation: Front Door" in asks(serve, imported.home, "light.hall")
+    assert not asks(serve, imported.home, "switch.x")
+    again = import_home(imported.listing, everything=True)
+    assert again.listing == imported.listing and home_to_json(again.home) == home_to_json(imported.home)
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        template("{{ states.light | selectattr('state', 'eq', 'on') | list | count > 0 }}"),
+        template("{{ area_entities('hall') | select('is_state', 'on') | list | count > 0 }}"),
+        template("{{ 'evening' | label_entities | count > 0 and 'light.hall' }}"),
+        template("{{ is_state('switch.' ~ 'x', 'on') }}"),
+        template("{% from 'tools.jinja' import lit %}{{ lit() }}"),
+        template("{{ lamp is match('!') }}"),
+        template("{{ broken"),
+        event("state_changed"),
+        event("{{ kind }}"),
+        {"trigger": "moon"},
+        "{{ trigger }}",
+    ],
+)
+def test_what_names_nothing_is_reached_by_any_device(serve, brought, trigger):
+    home = brought((trigger, UNLOCK)).home
+    assert "perhaps, by an automation: Front Door" in asks(serve, home, "light.hall")
+    assert "perhaps, by an automation: Front Door" in asks(serve, home, "switch.x")
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        {"trigger": "time", "at": "07:00"},
+        {"trigger": "mqtt", "topic": "door"},
+        event("zha_event", command="on"),
+        {"trigger": "device", "device_id": "17", "domain": "hue", "type": "remote_button_short_press"},
+        on("binary_sensor.elsewhere"),
+    ],
+)
+def test_what_comes_from_elsewhere_is_reached_by_no_device(serve, brought, trigger):
+    home = brought((trigger, {"choose": [], "default": [UNLOCK], "unknown": 1})).home
+    assert not asks(serve, home, "light.hall")
+
+
+WHOM = {"entity_id": "{{ whom }}"}
+
+
+@pytest.mark.parametrize(
+    ("action", "end"),
+    [
+        ({"action": "{{ what }}", "target": WHOM}, "anything"),
+        ({"action": "{{ what }}", "data": {"entity_id": "{{ whom }}"}}, "anything"),
+        ({"action": "homeassistant.turn_on", "target": WHOM}, "homeassistant"),
+        ({"action": "switch.turn_on", "target": WHOM}, "switch"),
+        ({"action": "switch.turn_on", "target": "{{ whom }}"}, "switch"),
+        ({"action": "switch.turn_on", "target": {"label_id": "gone"}}, "switch"),
+        ({"action": "switch.turn_on", "entity_id": "all"}, "switch"),
+        ({"action": "cover.open_cover", "data_template": WHOM}, "cover"),
+        ({"scene": "{{ whom }}"}, "anything"),
+        ({"action": "light.turn_on", "target": WHOM}, ""),
+        ({"action": "climate.turn_on", "target": WHOM}, ""),
+    ],
+)
+def test_an_action_whose_service_or_entity_is_not_known_might_open_the_door(serve, brought, action, end):
+    home = brought((on("light.hall", **SOMETIME), action)).home
+    reply = asks(serve, home, "light.hall")
+    assert f"perhaps, by an automation: {end}" in reply if end else not reply
+    assert not asks(serve, home, "switch.x")
+
+
+def test_what_acts_on_any_lamp_may_set_off_what_reads_one(serve, brought):
+    home = brought(
+        (on("switch.x", **SOMETIME), {"action": "light.turn_on", "target": WHOM}), (on("light.hall"), UNLOCK)
+    ).home
+    assert "perhaps, by an automation: Front Door" in asks(serve, home, "switch.x")
+
+
+EACH_SECOND = ({"trigger": "time_pattern", "seconds": "/1"}, PORCH | {"action": "light.toggle"})
+
+
+def test_what_comes_after_the_end_of_foresight_is_perhaps(serve, brought):
+    """An automation at each second uses up what is looked at."""
+    lit = {"condition": "state", "entity_id": "light.hall", "state": "on"}
+    hourly = ({"trigger": "time_pattern", "hours": "/1"}, {"if": [lit], "then": [UNLOCK]})
+    assert "later: Front Door" in asks(serve, brought(hourly).home, "light.hall")
+    home = brought(hourly, EACH_SECOND).home
+    assert "perhaps, by an automation: Front Door" in asks(serve, home, "light.hall")
+    assert not asks(serve, home, "switch.x")
+
+
+def test_time_may_end_after_some_events(brought):
+    home = brought(EACH_SECOND).home
+    some, same = home.fork(), home.fork()
+    some.advance(3600, 10)
+    same.advance(10)
+    assert some.clock == home.clock + 10 and some.state_key() == same.state_key()
+
+
+def test_foresight_runs_once_a_sentence_and_beside_the_loop(serve, brought, monkeypatch):
+    threads, foresee = [], Effects.foresee_effects
+
+    def watched(*given: Any) -> Effects:
+        threads.append(threading.current_thread())
+        return foresee(*given)
+
+    monkeypatch.setattr(Effects, "foresee_effects", watched)
+    served = serve("act", call_of("light.porch", "turn_on"), "Here.", of=brought(EACH_SECOND).home)
+    assert served.say("please") == "Here." and served.real.made
+    assert len(threads) == 1 and threads[0] is not threading.main_thread()
+    serve("act", "It is noon.", of=brought(EACH_SECOND).home).say("what time is it?")
+    assert len(threads) == 1  # nothing was called
+
+
+@pytest.mark.parametrize("fire", [on("light.hall"), on("light.hall", **SOMETIME)], ids=["understood", "not understood"])
+def test_an_event_leads_to_the_automations_that_hear_it(serve, brought, fire):
+    imported = brought((fire, {"event": "come_in", "event_data": {"a": "b"}}), (event("come_in"), UNLOCK))
+    assert "perhaps, by an automation: Front Door" in asks(serve, imported.home, "light.hall")
+    assert not asks(serve, imported.home, "switch.x")
+    assert import_home(imported.listing, everything=True).listing == imported.listing
+    assert not asks(serve, brought((fire, {"event": "other"}), (event("come_in"), UNLOCK)).home, "light.hall")
+
+
+def test_a_blueprint_that_was_not_filled_in_is_reached_by_its_inputs(serve, brought, tmp_path):
+    written_home(tmp_path, *ROWS)
+    text = {"use_blueprint": {"path": "a.yaml", "input": {"lamp": "light.hall"}}}
+    home = import_home(load_listing(tmp_path).with_sources({AUTOMATIONS: {"automation.x": text}}), everything=True).home
+    assert "perhaps, by an automation: anything" in asks(serve, home, "light.hall")
     assert not asks(serve, home, "switch.x")
 
 

@@ -1,0 +1,158 @@
+"""What makes an automation act that is not understood, and on what it may act: for those who guard the home.
+
+Invariants:
+- What is not understood may be set off by every entity that its triggers and waits name or look up, and where these name
+  nothing, by any. What comes from outside or from the clock alone sets off nothing here.
+- An action whose service or entities are not known may act on anything: `anything`, or `switch.anything` of a known kind.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from homerl.envs.assistant.automations.automation_text import NESTED, NESTING, find_hidden_key
+from homerl.envs.assistant.automations.named_entities import (
+    FIRED,
+    OTHERS,
+    PLACES,
+    fired_event,
+    is_left_out,
+    list_heard_events,
+    list_names,
+)
+from homerl.envs.assistant.automations.triggers_and_conditions import comes_from_outside, entries_under_key, trigger_kind
+from homerl.envs.assistant.listing.home_listing import entity_domain, is_entity_id
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_plan import ANY_DEVICE, ANYTHING, Unfollowed
+
+CLOCKS = ("time", "time_pattern", "sun")  # kinds of triggers by the time
+NAMELESS = ("trigger", "platform", "id", "event_type", "domain", "type", "variables")  # keys that name no entity
+DATA = ("data", "data_template", "service_data")
+
+
+Heard = Mapping[str, Collection[str]]  # by an event that is fired: what those act on that hear it
+
+
+def acts_by_event(texts: Iterable[Any]) -> Heard:
+    """What automations may act on that wait for events, by the event."""
+    heard = defaultdict[str, list[str]](list)
+    for text in texts:
+        for kind in list_heard_events(text):
+            heard[fired_event(kind)] += list_acts(text)
+    return heard
+
+
+def follow_events(acts: Iterable[str], heard: Heard) -> tuple[str, ...]:
+    """What is acted on, also by automations that hear the events that are fired on the way."""
+    found, new = dict[str, None](), list(acts)
+    for one in new:  # which grows
+        if one not in found:
+            found[one] = None
+            new += heard.get(one, ())
+    return tuple(one for one in found if not one.startswith(FIRED))
+
+
+def list_acts(text: Mapping[str, Any]) -> Iterable[str]:
+    """What an automation may act on."""
+    told = has_key(text, "actions", "action")
+    return list_targets(entries_under_key(text, "actions", "action")) if told else (ANYTHING,)
+
+
+def reach_of_unread(home: Home, id: str, text: Any, heard: Heard) -> Unfollowed | None:
+    """What an automation may do that is not understood; None if nothing here sets it off, or it acts on nothing."""
+    parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
+    acts, named = follow_events(list_acts(parts), heard), names_read(parts)
+    reads = ANY_DEVICE if OTHERS in named else devices_of_home(home, named)
+    return Unfollowed(id=id, reads=reads, acts=acts) if acts and reads else None
+
+
+def reach_beyond_home(
+    home: Home, id: str, text: Mapping[str, Any], outside: tuple[str, ...], heard: Heard
+) -> Unfollowed | None:
+    """What an automation does beyond the home, or by events, whose text is understood; None if it does nothing there."""
+    acts, reads = follow_events(outside, heard), devices_of_home(home, names_read(text))
+    return Unfollowed(id=id, reads=reads, acts=acts) if acts and reads else None
+
+
+def devices_of_home(home: Home, named: Iterable[str]) -> tuple[str, ...]:
+    """The devices of the home among what is named."""
+    return tuple(did for did in named if did in home.plan.devices_by_did)
+
+
+def has_key(text: Mapping[str, Any], *keys: str) -> bool:
+    """Whether something stands under one of these keys."""
+    return any(text.get(key) is not None for key in keys)
+
+
+def names_read(text: Mapping[str, Any]) -> dict[str, None]:
+    """What may make an automation act: what its triggers and waits name, and `*` if others may, whichever they are."""
+    if has_key(text, "triggers", "trigger"):
+        parts = [*_list_triggers(entries_under_key(text, "triggers", "trigger"))]
+        parts += _list_waits(entries_under_key(text, "actions", "action"))
+    else:
+        parts = [text]  # such as a blueprint's inputs
+    found: dict[str, None] = {}
+    for part in parts:
+        said = {key: one for key, one in part.items() if key not in NAMELESS} if isinstance(part, Mapping) else part
+        named = dict.fromkeys(list_names(said))
+        found |= named if named or _comes_from_elsewhere(part) else {OTHERS: None}
+    return found
+
+
+def _list_triggers(texts: list[Any]) -> Iterator[Any]:
+    """The triggers of a list, and those that they hold."""
+    for one in texts:
+        if isinstance(one, Mapping) and NESTED in one:
+            yield from _list_triggers(entries_under_key(one, NESTED))
+        else:
+            yield one
+
+
+def _list_waits(action: Any) -> Iterator[Any]:
+    """The triggers and templates for which an action, or one within it, waits."""
+    if isinstance(action, list):
+        yield from (found for one in action for found in _list_waits(one))
+    if isinstance(action, Mapping):
+        yield from _list_triggers(entries_under_key(action, "wait_for_trigger"))
+        yield from entries_under_key(action, "wait_template")
+        yield from (found for key in NESTING for found in _list_waits(action.get(key)))
+
+
+def _comes_from_elsewhere(trigger: Any) -> bool:
+    """Whether a trigger that names no entity comes from outside of the home, or from the clock."""
+    if not isinstance(trigger, Mapping):
+        return False
+    return comes_from_outside(trigger) or (trigger_kind(trigger) in CLOCKS and find_hidden_key(trigger) is None)
+
+
+def list_targets(action: Any) -> Iterator[str]:
+    """What an action, or one within it, may act on: entities, or its service where it names none, or anything."""
+    if isinstance(action, list):
+        yield from (found for one in action for found in list_targets(one))
+    if not isinstance(action, Mapping):
+        return
+    service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
+    if service is not None:
+        yield from _list_called(action, service)
+    elif isinstance(fired := action.get("event"), str):
+        yield fired_event(fired)
+    yield from (one if is_entity_id(one) else ANYTHING for one in entries_under_key(action, "scene"))
+    yield from (found for key in NESTING for found in list_targets(action.get(key)))
+
+
+def _list_called(action: Mapping[str, Any], service: str) -> Iterator[str]:
+    """What the call of a service may act on."""
+    places = [action, *(one for key in ("target", *DATA) if isinstance(one := action.get(key), Mapping))]
+    named = [one for place in places for one in entries_under_key(place, "entity_id")]
+    entities = [one for one in named if is_entity_id(one)]
+    unknown = len(entities) < len(named) or any(is_left_out(action.get(key)) for key in ("target", *DATA))
+    unknown |= any(key in place for place in places[1:] for key in PLACES) or ("device_id" in action and not entities)
+    yield from entities
+    if is_left_out(service):
+        yield ANYTHING
+    elif unknown:
+        yield f"{entity_domain(service)}.{ANYTHING}"
+    elif not entities:
+        yield service
