@@ -38,6 +38,7 @@ from homerl.train.parallel.parallel_trainer import ParallelTrainer, collective_t
 from homerl.train.parallel.sharding import make_empty_model
 from homerl.train.recipe import OptimSettings, SFTRecipe, TrainingRecipe, starts_without_weights
 from homerl.train.watch.metrics_log import ProgressCallback, TimeLimit, metric_reporters
+from homerl.train.whole_weights import load_adapter_on, load_whole_model
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -119,20 +120,19 @@ def load_policy(settings: ModelSettings, source: str, empty: bool = False) -> Pr
     """Load the model in the recipe's dtype (TRL would load a model given by name in float32), or without weights (`empty`).
 
     If `source` is an adapter, or its base is one, the adapter is merged. Training a second adapter would silently
-    replace it.
+    replace it. Raises `InputError` for weights that do not fit.
     """
-    from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
     source = resolve_model_source(source)
     if not is_adapter(source):
-        load = make_empty_model if empty else AutoModelForCausalLM.from_pretrained
+        load = make_empty_model if empty else load_whole_model
         return load(source, dtype=getattr(torch, settings.dtype))
-    from peft import PeftModel
-
     base = load_policy(settings, find_adapter_base(source), empty)
-    model = base if empty else PeftModel.from_pretrained(base, source).merge_and_unload().requires_grad_(True)
+    model: PreTrainedModel = base
+    if not empty:
+        model = load_adapter_on(base, source).merge_and_unload().requires_grad_(True)
     model.name_or_path = source
     return model
 
