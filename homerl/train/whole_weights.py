@@ -38,7 +38,10 @@ def load_whole_model(source: str, remedy: str = OTHER_NAMES, **options: Any) -> 
 
 
 def load_adapter_on(base: PreTrainedModel, source: str, name: str = "default", **options: Any) -> PeftModel:
-    """The model with an adapter. `options` are those of `PeftModel.from_pretrained`. Raises `InputError` for one that is unfit."""
+    """The model with an adapter, of which every weight has a place. `options` are those of `PeftModel.from_pretrained`.
+
+    Raises `InputError`, with the names, if it does not fit.
+    """
     from peft import PeftModel
 
     with warnings.catch_warnings():  # peft warns of missing weights, which are refused below

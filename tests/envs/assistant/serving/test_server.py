@@ -90,6 +90,11 @@ BODY = json.dumps({"messages": [{"role": "user", "content": "light please"}]}).e
 JSON = {"Content-Type": "application/json"}
 
 
+def test_the_content_type_is_read_in_any_case(running):
+    _, _, port = running
+    assert post(port, BODY, {"Content-Type": "Application/JSON; charset=UTF-8"}) == 200
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "status"),
     [
