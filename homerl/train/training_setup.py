@@ -19,7 +19,8 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from homerl.envs.core.documents import InputError
-from homerl.host.recipe_files import set_monitoring_variables
+from homerl.host.monitoring import keep_wandb_run, set_monitoring_variables
+from homerl.host.processes import is_main_process
 from homerl.host.terminal import say
 from homerl.models.policy.chat_template import choose_chat_template
 from homerl.train.memory_estimate import (
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 def shared_training_arguments(recipe: TrainingRecipe, settings: OptimSettings) -> dict[str, Any]:
     """The training arguments that SFT and RLVE have in common. It also tells W&B and TensorBoard theirs."""
     set_monitoring_variables(recipe)
+    if is_main_process():
+        keep_wandb_run(recipe)
     if recipe.model.dtype == "float32" and not recipe.cpu:
         torch.set_float32_matmul_precision("high")  # TF32 is fast enough for models this small
     floor = {}

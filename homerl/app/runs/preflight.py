@@ -15,8 +15,9 @@ import yaml
 from homerl.app.runs.recipe import Recipe, recipe_data
 from homerl.app.runs.rehearsal import measure_prompts, rehearse_recipe
 from homerl.envs.core.documents import InputError
+from homerl.host.monitoring import set_monitoring_variables
 from homerl.host.processes import is_main_process
-from homerl.host.recipe_files import BaseRecipe, set_monitoring_variables
+from homerl.host.recipe_files import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings
 from homerl.models.endpoint.vllm_server import describe_server_trouble, find_vllm
 from homerl.models.policy.chat_template import choose_chat_template, describe_trained_template
