@@ -171,6 +171,13 @@ async def read_json_body(request: Request) -> dict[str, Any]:
 
 # OpenAI's API
 
+
+def wants_json(body: Mapping[str, Any]) -> bool:
+    """Whether a request asks for JSON as the answer (`response_format`), so that JSON is no call without its marks."""
+    form = body.get("response_format")
+    return isinstance(form, Mapping) and form.get("type") in ("json_object", "json_schema")
+
+
 Said = Mapping[str, Any]  # an assistant's message
 
 

@@ -31,6 +31,7 @@ from homerl.envs.core.documents.validation import did_you_mean
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import FixedPlan
 from homerl.play.spoken_words import SpokenWords, admits_failure, asks_about_state, claims_success, only_confirms, says_done
+from homerl.play.tool_call_parser import parse_json_answer, strip_code_fence
 
 ASK_CODE = "question_code"  # the text that asks for a code
 FILE = Path(__file__).parent / "words.yaml"
@@ -157,6 +158,8 @@ class ReplyWriter:
     def audible_words(self, said: SpokenWords) -> str:
         """The words of the agent's last message that the person may hear."""
         turn = self.exchange.turn
+        if self.exchange.sentence.wants_json and parse_json_answer(said.text)[1] is None:
+            return strip_code_fence(said.text)  # data claims nothing
         if turn.missed:
             claims = not turn.calls and says_done(said.claims)
             return said.text if (said.question or admits_failure(said.text)) and not claims else ""
