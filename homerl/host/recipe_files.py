@@ -100,7 +100,7 @@ class BaseRecipe(Model):
         None,
         ge=0,
         description="Processes of a flywheel's stages, or workers of `synth`; null: one a GPU (with `cpu`: one), in "
-        "`synth` one a core.",
+        "`synth` one a core. `sft` and `rlve` by themselves are refused if another number was launched.",
     )
     cpu: Annotated[bool, *CPU] = Field(
         False, description="Whether models run on the CPU; `auto` does so where there is no GPU."
