@@ -130,8 +130,8 @@ def load_policy(settings: ModelSettings, source: str, empty: bool = False) -> Pr
     disable_progress_bar()
     source = resolve_model_source(source)
     if not is_adapter(source):
-        load = make_empty_model if empty else load_whole_model
-        return load(source, dtype=getattr(torch, settings.dtype))
+        dtype = getattr(torch, settings.dtype)
+        return make_empty_model(source, dtype=dtype) if empty else load_whole_model(source, dtype=dtype)
     base = load_policy(settings, find_adapter_base(source), empty)
     model: PreTrainedModel = base
     if not empty:

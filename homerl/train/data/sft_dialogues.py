@@ -69,13 +69,27 @@ def _load_lines(path: Path) -> Dataset:
     """The lines of a file as texts, one a row: a table would give each object the keys of all others."""
     from datasets import Dataset, load_dataset
 
-    if path.is_file() and path.read_bytes()[:1] == b"[":
-        listed = json.loads(path.read_text(encoding="utf-8"))
-        return Dataset.from_dict({"text": [json.dumps(row) for row in listed]})
-    if next(read_rows(path), None) is None:
+    listed = _read_json_list(path)
+    if not (listed or (listed is None and next(read_rows(path), None) is not None)):
         raise InputError("there is no dialogue in it", str(path), "make some with `run: synth`")
+    if listed:
+        return Dataset.from_dict({"text": [json.dumps(row) for row in listed]})
     # one character a byte, so that a line that is no UTF-8 is refused by its number
     return load_dataset("text", data_files=str(path), split="train", encoding="latin-1")
+
+
+def _read_json_list(path: Path) -> list[Any] | None:
+    """The rows of a file that is one JSON list; None for any other file."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        if file.read(1) != b"[":
+            return None
+    try:
+        rows: list[Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not a JSON list: {error}", str(path), dialogue_forms.REMEDY) from None
+    return rows
 
 
 def _dialogue_features() -> Features:
