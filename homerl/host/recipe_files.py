@@ -12,12 +12,11 @@ Invariants:
 - Files that a folder lacks are left out. A folder that was moved together with the others is found.
 - A recipe that loads has everything that a run needs, seeds included, and never `auto`. The keys of one kind of
   run are in the recipes of the rooms above; `envs/core/documents` refuses unknown ones.
-- Nothing here imports torch or a service. Weights & Biases reads its variables once, when it is first called.
+- Nothing here imports torch or a service.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -101,7 +100,7 @@ class BaseRecipe(Model):
         None,
         ge=0,
         description="Processes of a flywheel's stages, or workers of `synth`; null: one a GPU (with `cpu`: one), in "
-        "`synth` one a core.",
+        "`synth` one a core. `sft` and `rlve` by themselves are refused if another number was launched.",
     )
     cpu: Annotated[bool, *CPU] = Field(
         False, description="Whether models run on the CPU; `auto` does so where there is no GPU."
@@ -110,16 +109,6 @@ class BaseRecipe(Model):
     report_to: tuple[Literal["wandb", "trackio", "tensorboard"], ...] = Field(
         ("wandb",), description="Where metrics go besides `metrics.jsonl`."
     )
-
-
-def set_monitoring_variables(recipe: BaseRecipe) -> None:
-    """Set the variables that W&B and TensorBoard read."""
-    os.environ["WANDB_MODE"] = recipe.wandb.mode
-    os.environ["WANDB_PROJECT"] = recipe.wandb.project
-    os.environ["WANDB_DIR"] = str(recipe.out)
-    os.environ["TENSORBOARD_LOGGING_DIR"] = str(recipe.out / "tensorboard")
-    if recipe.wandb.entity:
-        os.environ["WANDB_ENTITY"] = recipe.wandb.entity
 
 
 # Reading a recipe

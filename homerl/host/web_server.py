@@ -148,7 +148,7 @@ def _read_key(request: Request, browser: bool) -> str:
 
 async def read_json_body(request: Request) -> dict[str, Any]:
     """The JSON object that a request brings. Raises `BadRequest` for anything else."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise BadRequest(415, "the content type must be application/json")
     raw = b""
     try:  # the length is counted here, since a client may state none, or a wrong one
@@ -170,6 +170,13 @@ async def read_json_body(request: Request) -> dict[str, Any]:
 
 
 # OpenAI's API
+
+
+def wants_json(body: Mapping[str, Any]) -> bool:
+    """Whether a request asks for JSON as the answer (`response_format`), so that JSON is no call without its marks."""
+    form = body.get("response_format")
+    return isinstance(form, Mapping) and form.get("type") in ("json_object", "json_schema")
+
 
 Said = Mapping[str, Any]  # an assistant's message
 

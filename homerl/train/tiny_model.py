@@ -96,7 +96,7 @@ def list_call_frames(tools: Sequence[dict[str, Any]]) -> list[str]:
     frames += [f"{IM_START}{role}\n" for role in ("system", "user", "assistant")]
     for tool in tools:
         function = tool["function"]
-        for name in function["parameters"]["properties"]:
+        for name in (function.get("parameters") or {}).get("properties") or ():
             frames.append(f'<tool_call>\n{{"name": "{function["name"]}", "arguments": {{"{name}": "')
     return frames
 
@@ -157,5 +157,5 @@ def _list_texts(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """The text of each message, and the arguments of each of its calls if it has none."""
     for row in rows:
         for message in row["messages"]:
-            for call in message["tool_calls"] or [{"function": {"arguments": ""}}]:
-                yield message["content"] or call["function"]["arguments"]
+            for call in message.get("tool_calls") or [{"function": {"arguments": ""}}]:
+                yield message.get("content") or call["function"]["arguments"]

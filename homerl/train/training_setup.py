@@ -19,7 +19,8 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from homerl.envs.core.documents import InputError
-from homerl.host.recipe_files import set_monitoring_variables
+from homerl.host.monitoring import keep_wandb_run, set_monitoring_variables
+from homerl.host.processes import is_main_process
 from homerl.host.terminal import say
 from homerl.models.policy.chat_template import choose_chat_template
 from homerl.train.memory_estimate import (
@@ -38,6 +39,7 @@ from homerl.train.parallel.parallel_trainer import ParallelTrainer, collective_t
 from homerl.train.parallel.sharding import make_empty_model
 from homerl.train.recipe import OptimSettings, SFTRecipe, TrainingRecipe, starts_without_weights
 from homerl.train.watch.metrics_log import ProgressCallback, TimeLimit, metric_reporters
+from homerl.train.whole_weights import load_adapter_on, load_whole_model
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 def shared_training_arguments(recipe: TrainingRecipe, settings: OptimSettings) -> dict[str, Any]:
     """The training arguments that SFT and RLVE have in common. It also tells W&B and TensorBoard theirs."""
     set_monitoring_variables(recipe)
+    if is_main_process():
+        keep_wandb_run(recipe)
     if recipe.model.dtype == "float32" and not recipe.cpu:
         torch.set_float32_matmul_precision("high")  # TF32 is fast enough for models this small
     floor = {}
@@ -119,20 +123,19 @@ def load_policy(settings: ModelSettings, source: str, empty: bool = False) -> Pr
     """Load the model in the recipe's dtype (TRL would load a model given by name in float32), or without weights (`empty`).
 
     If `source` is an adapter, or its base is one, the adapter is merged. Training a second adapter would silently
-    replace it.
+    replace it. Raises `InputError` for weights that do not fit.
     """
-    from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
     source = resolve_model_source(source)
     if not is_adapter(source):
-        load = make_empty_model if empty else AutoModelForCausalLM.from_pretrained
-        return load(source, dtype=getattr(torch, settings.dtype))
-    from peft import PeftModel
-
+        dtype = getattr(torch, settings.dtype)
+        return make_empty_model(source, dtype=dtype) if empty else load_whole_model(source, dtype=dtype)
     base = load_policy(settings, find_adapter_base(source), empty)
-    model = base if empty else PeftModel.from_pretrained(base, source).merge_and_unload().requires_grad_(True)
+    model: PreTrainedModel = base
+    if not empty:
+        model = load_adapter_on(base, source).merge_and_unload().requires_grad_(True)
     model.name_or_path = source
     return model
 

@@ -156,16 +156,19 @@ class Caretaker:
     async def answer_dialogue(
         self, dialogue: Sequence[Message], gone: Callable[[], Awaitable[bool]] = never_gone,
         care: RequestCare = RequestCare(), area: str | None = None, speaker: str = "",
-        speak: Callable[[str], None] | None = None,
+        speak: Callable[[str], None] | None = None, wants_json: bool = False,
     ) -> str:  # fmt: skip
         """The reply to the last message of a dialogue, which is a person's. If the model fails, the reply says why.
 
         `gone` tells whether the person does not wait any more; who has gone gets nothing carried out. `care` is what the
         request asks for beyond the house. `area` is where the person speaks, as Home Assistant tells it, and `speaker` tells
-        people apart, as far as it is known. To `speak` come the parts of the reply that may be spoken before its end.
+        people apart, as far as it is known. To `speak` come the parts of the reply that may be spoken before its end. A
+        request that `wants_json` asks for data, in which JSON is the answer and no call.
         """
         asker = Asker(time.monotonic() + self.house.patience, gone)  # also while others have their turn
-        sentence = Sentence(asker, care.limit_mode(self.house.mode), care.guard, area, speaker, speak)
+        heard = None if wants_json else speak  # JSON is no sentence that could be spoken before its end
+        mode = care.limit_mode(self.house.mode)
+        sentence = Sentence(asker, mode, care.guard, area, speaker, heard, wants_json=wants_json)
         exchange, ending = Exchange(sentence, SeenHome(self.home)), Ending("said", "")
         try:
             dialogue = replace_lone_surrogates(list(dialogue))
@@ -299,7 +302,8 @@ class Caretaker:
     async def _play_in_twin(self, exchange: Exchange) -> None:
         """Let the agent act in the twin for a sentence: `turn` and `effects` tell what it did there."""
         sentence, seen, house = exchange.sentence, exchange.seen, self.house
-        situation = LiveSituation.begin_visit(seen.home, LiveBlueprint(house.toolset, house.language, house.prompt))
+        visit = LiveBlueprint(house.toolset, house.language, house.prompt, json_answers=sentence.wants_json)
+        situation = LiveSituation.begin_visit(seen.home, visit)
         limits = EpisodeLimits(turns=len(sentence.dialogue) + 1, steps=house.steps, steps_per_turn=house.steps)
         episode = Episode.from_situation(situation, limits)
         episode.messages += recent_messages(sentence.dialogue)[:-1]

@@ -117,7 +117,7 @@ class Sentence:
 
     `mode` limits what is done for it, and `guard` are the ids of devices that are guarded as well. `speak` hears the parts
     of the reply that may be spoken before its end. `code` is the code that the sentence gives; as long as nobody has looked
-    for one, nothing of the dialogue is known.
+    for one, nothing of the dialogue is known. Who `wants_json` asked for data in place of words.
     """
 
     asker: Asker
@@ -128,6 +128,7 @@ class Sentence:
     speak: Callable[[str], None] | None = None
     dialogue: Sequence[Message] = ({"role": "user", "content": HIDDEN},)
     code: str | None = None
+    wants_json: bool = False
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
     begun: float = field(default_factory=monotonic)
 

@@ -32,6 +32,7 @@ from homerl.envs.homeenv.tasks.blueprint import PromptName
 from homerl.envs.homeenv.tasks.prompts import episode_system_prompt
 from homerl.envs.homeenv.tasks.situation import HomeSituation
 from homerl.play.episode import Episode
+from homerl.play.situation import JSON_ANSWERS
 
 FLOOR = re.compile(r" \(floor [^()]*\)$")  # behind the name of an area, as Home Assistant tells it
 MOST_MESSAGES = 40  # of a dialogue that the agent reads; the oldest are left out
@@ -144,6 +145,7 @@ class LiveBlueprint:
     history: tuple[Any, ...] = ()
     preserve: bool = False
     visit: bool = True
+    json_answers: bool = False
 
     @property
     def one_answer(self) -> bool:
@@ -163,6 +165,12 @@ class LiveSituation(HomeSituation):
         """The situation before the person speaks."""
         world = HomeWorld(RecordingHome.copy_of_home(home), (), visit.toolset)
         return cls(visit, world, home, ())  # type: ignore[arg-type]
+
+    @property
+    def protocol(self) -> Mapping[str, bool | int | str]:
+        """Whether JSON without the marks of a call is an answer."""
+        visit: Any = self.blueprint
+        return {JSON_ANSWERS: True} if visit.json_answers else {}
 
     def opening(self) -> list[Message]:
         """The system prompt."""

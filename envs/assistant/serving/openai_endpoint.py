@@ -38,6 +38,7 @@ from homerl.host.web_server import (
     read_json_body,
     refusal_response,
     streamed_completion,
+    wants_json,
 )
 
 FIELD = "homerl"  # of the body of a request: the care that it asks for
@@ -85,6 +86,7 @@ class AgentEndpoint:
             "care": parse_request_care(body),
             "area": parse_speaker_area(told),
             "speaker": speaker,
+            "wants_json": wants_json(body),
         }
         if body.get("stream"):
             return streamed_completion(self.caretaker.name, self._stream_parts(dialogue, asked))

@@ -38,6 +38,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import FixedPlan
 from homerl.play.spoken_words import SpokenWords, admits_failure, asks_about_state, claims_success, only_confirms, says_done
+from homerl.play.tool_call_parser import parse_json_answer, strip_code_fence
 
 ASK_CODE = "question_code"  # the text that asks for a code
 FILE = Path(__file__).parent / "words.yaml"
@@ -172,6 +173,8 @@ class ReplyWriter:
         `kind` is that of the sentence by Home Assistant's grammar, and `looked` tells whether the agent used any tool.
         """
         turn = self.exchange.turn
+        if self.exchange.sentence.wants_json and parse_json_answer(said.text)[1] is None:
+            return strip_code_fence(said.text)  # data claims nothing
         if turn.missed:
             claims = not turn.calls and says_done(said.claims)
             return said.text if (said.question or admits_failure(said.text)) and not claims else ""

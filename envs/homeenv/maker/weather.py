@@ -4,7 +4,7 @@ The bundled years are stored in `years.npz`, which scripts/bundle_years makes. p
 when a user's weather file is read.
 
 Invariants:
-- A year has 8,760 hours of valid numbers. There is no 29 February.
+- A year has 8,760 hours of valid numbers. There is no 29 February. A file's hours are placed by their dates, each once.
 - Daylight is zero while the sun is below the horizon. Otherwise it follows the height of the sun such that the mean of each
   hour is the mean in the file.
 - The same rng gives the same weather in every process.
@@ -258,17 +258,35 @@ def _read_epw_text(path: str) -> str:
     if len(head) < 10 or head[0].upper() != "LOCATION" or not placed:
         what = "not an EPW file: its first line gives no LOCATION with coordinates"
         raise InputError(what, f"{path}:1", EPW_REMEDY)
-    rows = []
+    rows = dict[int, str]()  # by the hour of the year
     for number, row in enumerate(lines[EPW_HEADER:], EPW_HEADER + 1):
         fields = row.split(",")
         if problem := _find_row_problem(fields):
             raise InputError(problem, f"{path}:{number}", EPW_REMEDY)
-        if [_finite_number(field) for field in fields[1:3]] != [2, 29]:
-            rows.append(row)
+        month, day, hour = (_finite_number(field) for field in fields[1:4])
+        if (month, day) == (2, 29):
+            continue
+        place = _hour_of_year(month, day, hour)
+        if place is None:
+            what = f"no hour of a year has month {fields[1]}, day {fields[2]} and hour {fields[3]}, which is 1 to 24"
+            raise InputError(what, f"{path}:{number}", EPW_REMEDY)
+        if place in rows:
+            what = f"month {fields[1]}, day {fields[2]}, hour {fields[3]} stands twice; read are files of one record an hour"
+            raise InputError(what, f"{path}:{number}", EPW_REMEDY)
+        rows[place] = row
     if len(rows) != HOURS:
         what = f"the file holds {len(rows)} hours, a year has {HOURS}"
         raise InputError(what, f"{path}:{len(lines)}", EPW_REMEDY)
-    return "\n".join(lines[:EPW_HEADER] + rows)
+    return "\n".join([*lines[:EPW_HEADER], *(rows[place] for place in range(HOURS))])
+
+
+def _hour_of_year(month: float | None, day: float | None, hour: float | None) -> int | None:
+    """The number of an hour in the year, from 0; None if no year has it. Hours of a day are 1 to 24, by their ends."""
+    if month is None or day is None or hour is None or hour not in range(1, 25) or month not in range(1, 13):
+        return None
+    if day not in range(1, calendar.monthrange(YEAR, int(month))[1] + 1):
+        return None
+    return (datetime(YEAR, int(month), int(day)) - datetime(YEAR, 1, 1)).days * 24 + int(hour) - 1
 
 
 def _find_row_problem(fields: list[str]) -> str | None:

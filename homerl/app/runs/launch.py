@@ -39,18 +39,17 @@ def main(path: str, argv: Sequence[str]) -> int:
 
 
 def _start_run(path: str, argv: Sequence[str]) -> None:
-    from homerl.app.runs.preflight import check_machine, warn_of_process_count
+    from homerl.app.runs.preflight import check_machine, refuse_other_process_count
     from homerl.app.runs.recipe import load_recipe, split_from_option
     from homerl.app.runs.rehearsal import measure_prompts, rehearse_recipe
 
     recipe = load_recipe(path, argv)
     if not is_main_process() and recipe.run not in TRAININGS:  # a launcher starts a process for each GPU, whatever the kind
         return
+    refuse_other_process_count(recipe, path)
     check_machine(recipe, path)
     if is_main_process():  # if it refuses, the launcher ends the others
         rehearse_recipe(recipe)
-        if difference := warn_of_process_count(recipe, path):
-            print_error(f"warning: {difference}")
         for found in measure_prompts(recipe, path):
             if found.warns:
                 print_error(f"warning: {found.line}")

@@ -15,8 +15,9 @@ import yaml
 from homerl.app.runs.recipe import Recipe, recipe_data
 from homerl.app.runs.rehearsal import measure_prompts, rehearse_recipe
 from homerl.envs.core.documents import InputError
+from homerl.host.monitoring import set_monitoring_variables
 from homerl.host.processes import is_main_process
-from homerl.host.recipe_files import BaseRecipe, set_monitoring_variables
+from homerl.host.recipe_files import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings
 from homerl.models.endpoint.vllm_server import describe_server_trouble, find_vllm
 from homerl.models.policy.chat_template import choose_chat_template, describe_trained_template
@@ -52,13 +53,12 @@ def check_machine(recipe: BaseRecipe, path: str) -> None:
         raise InputError(f"this machine cannot run the recipe: {'; '.join(missing)}", path, remedy)
 
 
-def warn_of_process_count(recipe: BaseRecipe, path: str) -> str | None:
-    """What is to be said if a launcher started another number of training processes than the recipe names; None if not."""
+def refuse_other_process_count(recipe: BaseRecipe, path: str) -> None:
+    """Raise `InputError` if another number of training processes was launched than the recipe names."""
     wanted, started = recipe.processes, world_size()
-    if recipe.run not in TRAININGS or not wanted or wanted == started:
-        return None
-    remedy = f"`torchrun --nproc_per_node {wanted} {path}` starts {wanted}"
-    return f"{path}: the recipe says processes: {wanted}, and {started} train{'s' * (started == 1)}; {remedy}"
+    if recipe.run in TRAININGS and wanted and wanted != started:
+        what = f"the recipe says processes: {wanted}, and {started} train{'s' * (started == 1)}"
+        raise InputError(what, path, f"start it by `torchrun --nproc_per_node {wanted} {path}`, or leave `processes` out")
 
 
 def describe_chat_template(model: str) -> str | None:

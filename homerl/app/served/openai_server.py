@@ -37,10 +37,11 @@ from homerl.host.web_server import (
     models_response,
     read_json_body,
     refusal_response,
+    wants_json,
 )
 from homerl.models.policy.transformers_engine import COLDEST
 from homerl.play.faults import AgentFault
-from homerl.play.situation import Observation, Reply
+from homerl.play.situation import JSON_ANSWERS, Observation, Reply
 
 LOOK = 0.5  # seconds between looks whether the client is still there
 
@@ -158,7 +159,8 @@ class ModelServer:
         body = await read_json_body(request)
         asked = parse_completion_request(body)
         messages = tuple(said.to_chat_message for said in asked.messages)
-        observation = Observation("request", messages, tuple(body.get("tools") or ()))
+        protocol = {JSON_ANSWERS: True} if wants_json(body) else {}
+        observation = Observation("request", messages, tuple(body.get("tools") or ()), protocol=protocol)
         most = asked.max_completion_tokens or asked.max_tokens or self.max_tokens
         most = min(most, self.model.engine.engine.context_length or most)  # never more than the model takes in all
         agent = self.model.make_agents(most, asked.temperature, asked.seed)()

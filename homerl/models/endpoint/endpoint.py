@@ -9,7 +9,8 @@ Invariants:
 - While nothing is answered, a person is told so at faults, at most once a minute, and why.
 - What is told of a streamed completion is a beginning of the content that is returned.
 - An endpoint may be used in one event loop after another.
-- A request's body is sent as it is: checking it against the client library's types takes longer than all the rest.
+- A field that a server refuses by its name, and without which it answers, is left out or renamed later (`SPARED`).
+- A request's body is else sent as it is: checking it against the client library's types takes longer than all the rest.
 - The client library, which takes long to load, is loaded by the first endpoint.
 
 The retries are a loop of our own. A try may count or not, a wait may concern one replica, and the next try may go to another
@@ -24,7 +25,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,6 +166,7 @@ class Endpoint:
         self._heard = self._told = -math.inf  # when a server last answered, and when its silence was last told
         self.usage = EndpointUsage()
         self.plain: set[str] = set()  # names of the schemas that its servers refuse
+        self.spared: set[str] = set()  # fields that its servers refuse
         self._rng = random.Random(f"{seed} {os.getpid()}")  # for waits and equal replicas; it changes no result
 
     @property
@@ -208,12 +210,14 @@ class Endpoint:
         from homerl.models.endpoint.server_answers import (
             describe_error,
             error_kind,
+            find_refused_field,
             is_transient_error,
             is_unavailable_error,
         )
 
         body = {"model": self.model} | body
         body |= body.pop("extra_body", None) or {}
+        spared = self.spared & body.keys()
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):  # a connection belongs to the loop in which it was made
             for each in self.replicas:
@@ -224,11 +228,16 @@ class Endpoint:
         fault, replica, tries, waits = "no replica works", None, 0, 0
         while tries < self.patience.tries and (replica := await self._choose_replica(end, avoid=replica)):
             try:
-                return await self._ask_replica(replica, path, body, kind, end, told)
+                answer = await self._ask_replica(replica, path, spare_fields(body, spared), kind, end, told)
+                self._note_spared(spared)  # it answers without these fields, so it refused them
+                return answer
             except (OpenAIError, TimeoutError, ValueError) as error:
                 fault, sort = describe_error(error, os.environ.get(self.key, "")), error_kind(error)
                 if told and told.anything:
                     raise InfraError(f"{self.model} broke off ({fault})") from error
+                if field := find_refused_field(error, body.keys() - spared):
+                    spared = spared | {field}
+                    continue
                 if not is_transient_error(error):
                     replica.note_answer()
                     self._heard = self.clock()
@@ -243,6 +252,12 @@ class Endpoint:
                     print_error(f"{self.model} at {replica.url}: no answer for {silent:.0f} s ({fault})")
                 await self._wait_for_retry(replica, waits, error, end)
         raise InfraError(f"{self.model} did not answer ({fault})")
+
+    def _note_spared(self, fields: set[str]) -> None:
+        """Leave out fields from now on. A temperature that is not the one asked for is said: it changes figures."""
+        if "temperature" in fields - self.spared:
+            print_error(f"{self.model} takes no temperature but its own, so it samples at that")
+        self.spared |= fields
 
     def _error_of_refusal(self, url: str, error: Exception, why: str) -> InfraError:
         from homerl.models.endpoint.server_answers import REFUSING, is_too_long
@@ -312,6 +327,14 @@ class Endpoint:
         """Close the connections of all replicas."""
         for replica in self.replicas:
             await replica.client.close()
+
+
+def spare_fields(body: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """A request's body without these fields, each under the name that newer models know, if they know one."""
+    from homerl.models.endpoint.server_answers import SPARED
+
+    kept = {key: value for key, value in body.items() if key not in fields}
+    return {**{SPARED[field]: body[field] for field in fields if SPARED[field]}, **kept}
 
 
 async def _fetch_answer(

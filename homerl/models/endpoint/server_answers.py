@@ -15,7 +15,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -132,6 +132,13 @@ TOO_LONG = re.compile(  # the words or codes of servers for a dialogue that is l
     | inputs`?\ (tokens\ \+|must\ have\ less) | reduce\ (the\ length\ of\ |the\ |your\ )(message|prompt|input)""",
     re.I | re.X,
 )
+# Fields of a request without which it is answered too, by the name that newer models know instead ("" for none)
+SPARED = {"max_tokens": "max_completion_tokens", "temperature": "", "seed": ""}
+UNSUPPORTED = re.compile(  # the words of servers for a field that they do not take, or take one value of
+    r"""unsupported | (not|n't)\ (be\ )?(support|permit|allow|accept) | unrecogni[sz]ed | unknown | unexpected
+    | extra.?(forbidden|inputs|fields) | only\ the\ default""",
+    re.I | re.X,
+)
 # A server may leave out any of these, so they are read one by one.
 COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 SPOKEN = ("text", "output_text", "refusal")  # types of the parts of a content that are speech; thoughts are not
@@ -232,6 +239,17 @@ def is_too_long(error: BaseException) -> bool:
         return False
     said = _body_of_error(error)
     return said is not None and TOO_LONG.search(f"{read_error_reason(said)} {read_error_names(said)}") is not None
+
+
+def find_refused_field(error: BaseException, fields: Iterable[str]) -> str | None:
+    """Which of the `SPARED` fields of a request a server does not take; None if its refusal says no such thing."""
+    said = _body_of_error(error)
+    if getattr(error, "status_code", None) not in (400, 422) or is_too_long(error):
+        return None
+    text = f"{read_error_reason(said)} {read_error_names(said)}"
+    named = said.get("param") if isinstance(said, Mapping) else None
+    told = [field for field in SPARED if field in fields and re.search(rf"(?<!\w){field}(?!\w)", f"{named} {text}")]
+    return told[0] if told and UNSUPPORTED.search(text) else None
 
 
 def is_transient_error(error: BaseException) -> bool:

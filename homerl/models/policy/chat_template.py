@@ -238,8 +238,14 @@ class ChatFormat:
     def render_dialogue(
         self, tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any
     ) -> str:
-        """A dialogue as text, for `encode_shielded`. `options` are the template's."""
+        """A dialogue as text, for `encode_shielded`. `options` are the template's.
+
+        homerl's template writes tools into the system message, so a dialogue with tools has one.
+        """
         written = [*map(with_argument_objects, messages)] if self.own else messages
+        begins = messages[0]["role"] if messages else ""
+        if tools and not self.own and begins not in ("", "system") and shows_tools(str(tokenizer.chat_template)):
+            written = [{"role": "system", "content": ""}, *written]
         return render_shielded(tokenizer, written, tools, **options)
 
 

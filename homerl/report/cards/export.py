@@ -60,6 +60,7 @@ from homerl.train.model_sources import (
     refuse_changed_export,
     resolve_model_source,
 )
+from homerl.train.whole_weights import load_adapter_on, load_whole_model, refuse_partial_adapter
 from homerl.worlds.contract import Card
 
 OF_ADAPTER = (ADAPTER, "adapter_model.safetensors", TEMPLATE)  # what is read of an adapter's folder
@@ -231,6 +232,7 @@ def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
     if above:
         for one in above:
             model.load_adapter(str(one), str(one), autocast_adapter_dtype=False)
+            refuse_partial_adapter(model, str(one), str(one))
         names = list(map(str, adapters))
         # "cat" stacks the factors, so that their product is exactly the sum of the adapters; "linear" would mix the factors.
         model.add_weighted_adapter(names, [1.0] * len(names), "default", combination_type="cat")
@@ -251,12 +253,12 @@ def find_adapter_chain(folder: Path, base: str | None) -> tuple[list[Path], str]
 
 def _load_on_base(folder: Path, base: str | None, as_base: bool = False, name: str = "default") -> Any:
     """The adapter on its base: in the base's number format, or in float32, in which it is merged best."""
-    from peft import PeftModel
-
     source = _resolve_adapter_base(folder, base)
     whole = load_model(Path(source), base) if Path(source).is_dir() else _load_whole_model(source)
     try:
-        return PeftModel.from_pretrained(whole, str(folder), name, autocast_adapter_dtype=not as_base)
+        return load_adapter_on(whole, str(folder), name, autocast_adapter_dtype=not as_base)
+    except InputError:
+        raise
     except LOAD_ERRORS as error:
         what = f"the adapter does not fit its base {source} ({first_error_line(error)})"
         raise InputError(what, str(folder), "give the base that it was trained on as --base") from None
@@ -271,16 +273,13 @@ def _resolve_adapter_base(folder: Path, base: str | None) -> str:
 
 def _load_whole_model(source: str) -> Any:
     """A model in its stored dtype; a model with missing weights is refused, since they would be random."""
-    from transformers import AutoModelForCausalLM
-
     remedy = OTHER_CHECKPOINT if Path(source).exists() else "check the name and the network"
     try:
-        model, info = AutoModelForCausalLM.from_pretrained(source, dtype="auto", output_loading_info=True)
+        return load_whole_model(source, remedy, dtype="auto")
+    except InputError:
+        raise
     except LOAD_ERRORS as error:
         raise InputError(f"the model cannot be loaded ({first_error_line(error)})", source, remedy) from None
-    if missing := sorted(info["missing_keys"]):
-        raise InputError(f"the model's files lack weights: {', '.join(missing[:3])}", source, remedy)
-    return model
 
 
 def check_exported_model(model: Any, tokenizer: Any, folder: Path) -> None:

@@ -28,12 +28,13 @@ from torch.utils.data import Sampler
 from homerl.envs.core.documents import InputError
 from homerl.models.policy import chat_template
 from homerl.models.policy.chat_template import encode_with_mask
-from homerl.play.trajectory import find_unlearnt_messages, locate_row_errors, read_rows
+from homerl.play.trajectory import find_unlearnt_messages, locate_row_errors, parse_json_line, read_rows
+from homerl.train.data import dialogue_forms
 from homerl.train.packing.packed_updates import IGNORE_INDEX
 from homerl.train.recipe import world_size
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from datasets import Dataset, Features
     from transformers import PreTrainedTokenizerBase
 
 
@@ -42,34 +43,63 @@ FEW = 500  # dialogues that are tokenized sooner than another process starts
 
 
 def load_dialogues(data: str) -> Dataset:
-    """Rows with `messages`, `tools` and `unlearnt`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset
-    on the hub. Without a column `steps`, all messages of the assistant are its own.
+    """Rows with `messages`, `tools` and `unlearnt`, from a folder with `trajectories.jsonl`, a file of JSON Lines or of a
+    JSON list, or a dataset on the hub, in any form that `dialogue_forms` reads.
 
-    Raises `InputError` for data without dialogues.
+    Raises `InputError` for data without dialogues, and for a row that cannot be read.
     """
-    from datasets import Features, List, Value, disable_progress_bars, load_dataset
+    from datasets import disable_progress_bars, load_dataset
 
     disable_progress_bars()
     path = trajectories_file(data)
-    if path.suffix == ".jsonl" and next(read_rows(path), None) is None:
-        raise InputError("there is no dialogue in it", str(path), "make some with `run: synth`")
-    if path.suffix in (".jsonl", ".json") or path.exists():
-        rows = load_dataset("json", data_files=str(path), split="train")
-    else:
-        rows = load_dataset(data, split="train")
-    if missing := [name for name in ("messages", "tools") if name not in rows.column_names]:
-        raise InputError(f"the data has no column `{missing[0]}`", data, "train on trajectories that `run: synth` wrote")
-    kept = {name: feature for name, feature in rows.features.items() if name in ("messages", "tools")}
-    features = Features(kept | {"unlearnt": List(Value("int64"))})  # else the first rows, of empty lists, tell the type
-    unused = [column for column in rows.column_names if column not in kept]
+    is_file = path.suffix in (".jsonl", ".json") or path.exists()
+    rows = _load_lines(path) if is_file else load_dataset(data, split="train")
+    rules = "".join(inspect.getsource(part) for part in (dialogue_forms, find_unlearnt_messages))
     return rows.map(
-        add_unlearnt_messages,
+        read_stored_row,
         with_indices=True,
-        fn_kwargs={"rule": inspect.getsource(find_unlearnt_messages), "data": str(path)},
-        remove_columns=unused,
-        features=features,
+        fn_kwargs={"rule": rules, "data": str(path), "is_line": is_file},
+        remove_columns=rows.column_names,
+        features=_dialogue_features(),
         num_proc=count_map_processes(rows, world_size()),
     )
+
+
+def _load_lines(path: Path) -> Dataset:
+    """The lines of a file as texts, one a row: a table would give each object the keys of all others."""
+    from datasets import Dataset, load_dataset
+
+    listed = _read_json_list(path)
+    if not (listed or (listed is None and next(read_rows(path), None) is not None)):
+        raise InputError("there is no dialogue in it", str(path), "make some with `run: synth`")
+    if listed:
+        return Dataset.from_dict({"text": [json.dumps(row) for row in listed]})
+    # one character a byte, so that a line that is no UTF-8 is refused by its number
+    return load_dataset("text", data_files=str(path), split="train", encoding="latin-1")
+
+
+def _read_json_list(path: Path) -> list[Any] | None:
+    """The rows of a file that is one JSON list; None for any other file."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        if file.read(1) != b"[":
+            return None
+    try:
+        rows: list[Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not a JSON list: {error}", str(path), dialogue_forms.REMEDY) from None
+    return rows
+
+
+def _dialogue_features() -> Features:
+    """The columns of dialogues: else the first rows, of empty lists, would tell their types."""
+    from datasets import Features, List, Value
+
+    text = Value("string")
+    calls = List({"id": text, "type": text, "function": {"name": text, "arguments": text}})
+    message = {"role": text, "content": text, "tool_calls": calls, "tool_call_id": text}
+    return Features({"messages": List(message), "tools": text, "unlearnt": List(Value("int64"))})
 
 
 def list_system_prompts(rows: Any) -> list[str]:
@@ -78,16 +108,23 @@ def list_system_prompts(rows: Any) -> list[str]:
     return [message["content"] if message["role"] == "system" else "" for message in first]
 
 
-def add_unlearnt_messages(row: dict[str, Any], index: int, rule: str, data: str) -> dict[str, Any]:
-    """The row with `unlearnt`, the numbers of the assistant's messages that are not learnt. The cache tells rules apart.
+def read_stored_row(row: dict[str, Any], index: int, rule: str, data: str, is_line: bool) -> dict[str, Any]:
+    """The dialogue of a row, which is a line of a file, or a row of a table. The cache tells rules apart.
 
     Raises `InputError` for a row that is no dialogue.
     """
-    with locate_row_errors(f"{data}:{index + 1}"):
-        listed = json.loads(row["tools"])
-        if not isinstance(listed, list) or not all(isinstance(tool, dict) for tool in listed):
-            raise TypeError("its tools are no list of schemas")
-        return {"unlearnt": find_unlearnt_messages(row)}
+    where = f"{data}:{index + 1}"
+    plain = parse_json_line(row["text"].encode("latin-1"), where) if is_line else without_nones(row)
+    if not isinstance(plain, dict):
+        raise InputError("the row is no object", where, dialogue_forms.REMEDY)
+    return dialogue_forms.read_dialogue_row(plain, where)
+
+
+def without_nones(value: Any) -> Any:
+    """Plain data without the keys that a table gave to an object because others have them."""
+    if isinstance(value, dict):
+        return {key: without_nones(part) for key, part in value.items() if part is not None}
+    return [without_nones(part) for part in value] if isinstance(value, list) else value
 
 
 def trajectories_file(data: str) -> Path:

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import pytest
 import wandb
 
-from homerl.app.runs.preflight import check_machine, warn_of_process_count
+from homerl.app.runs.preflight import check_machine, refuse_other_process_count
 from homerl.app.runs.recipe import load_recipe
 from homerl.envs.core.documents import InputError
 from homerl.train.recipe import RLVERecipe
@@ -86,12 +86,11 @@ def test_only_a_model_needs_a_gpu(tmp_path, monkeypatch, player, lacks):
 
 
 @pytest.mark.parametrize(("wanted", "started", "says"), [(2, 1, True), (1, 4, True), (2, 2, False), (None, 4, False)])
-def test_a_training_of_other_processes_than_the_recipe_names_is_told_so(tmp_path, monkeypatch, wanted, started, says):
+def test_a_training_of_other_processes_than_the_recipe_names_is_refused(tmp_path, monkeypatch, wanted, started, says):
     monkeypatch.setenv("WORLD_SIZE", str(started))
-    told = warn_of_process_count(recipe(tmp_path, processes=wanted), "r.yaml")
-    assert (told is not None) == says
-    assert not says or f"torchrun --nproc_per_node {wanted} r.yaml" in told
+    with pytest.raises(InputError, match=f"torchrun --nproc_per_node {wanted} r.yaml") if says else nullcontext():
+        refuse_other_process_count(recipe(tmp_path, processes=wanted), "r.yaml")
 
 
 def test_a_flywheel_starts_the_processes_of_its_stages_itself():
-    assert warn_of_process_count(load_recipe("recipes/smoke.yaml", ["--processes", "7"]), "smoke.yaml") is None
+    refuse_other_process_count(load_recipe("recipes/smoke.yaml", ["--processes", "7"]), "smoke.yaml")

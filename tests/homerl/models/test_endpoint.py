@@ -187,6 +187,58 @@ def test_what_could_not_be_read_is_sent_so_that_servers_take_the_dialogue(said, 
     assert [call["function"]["arguments"] for call in dialogue[1].get("tool_calls", ())] == ([sent] if sent else [])
 
 
+NEWER = {  # what servers say of fields that they do not take: status, error, field, and the name that they take instead
+    "openai": (400, {"message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+                     "'max_completion_tokens' instead.", "param": "max_tokens", "code": "unsupported_parameter"},
+               "max_tokens", "max_completion_tokens"),
+    "azure": (400, {"message": "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) "
+                    "value is supported.", "param": "temperature", "code": "unsupported_value"}, "temperature", None),
+    "mistral": (422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"],
+                                  "msg": "Extra inputs are not permitted"}]}, "seed", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("server", NEWER)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_field_that_a_server_refuses_by_its_name_is_sent_in_its_form_or_left_out(server, streamed, capsys):
+    status, reason, field, instead = NEWER[server]
+    asked = {"max_tokens": 7, "temperature": 0.0, "seed": 3}
+
+    async def talk(url):
+        endpoint = Endpoint([url], "scripted", QUICK)
+        told = [].append if streamed else None
+        said = [(await endpoint.chat(ASK, told, **asked)).choices[0].message.content for _ in range(3)]
+        await endpoint.close()
+        return said
+
+    with ScriptedServer(refusal=status, reason=reason) as scripted:
+        scripted.drawn = lambda request: "refusals" if field in request else None
+        assert asyncio.run(talk(scripted.url)) == ["Done."] * 3
+    asked_twice = 1 + streamed  # what a server does not stream is asked for whole
+    assert scripted.served == {"refusals": asked_twice, "answers": 3 * asked_twice}  # found out once, and known from then on
+    expected = {key: value for key, value in asked.items() if key != field} | ({instead: asked[field]} if instead else {})
+    names = {*asked, "max_completion_tokens"}
+    assert {key: value for key, value in scripted.requests[-1].items() if key in names} == expected
+    assert capsys.readouterr().err.count("samples at that") == (field == "temperature")
+
+
+def test_a_limit_that_is_too_large_is_no_field_that_is_not_taken():
+    error = {
+        "message": "max_tokens is too large: 9. This model supports at most 4 completion tokens.",
+        "param": "max_tokens",
+    }
+    with ScriptedServer(faults=Faults(refusals=1.0), reason=error) as server:
+
+        async def talk():
+            endpoint = Endpoint([server.url], "scripted", QUICK)
+            with pytest.raises(RequestRefused, match="too large"):
+                await endpoint.chat(ASK, max_tokens=9)
+            await endpoint.close()
+
+        asyncio.run(talk())
+    assert len(server.requests) == 1
+
+
 def test_half_a_character_is_replaced_before_it_gets_anywhere():
     call = {"type": "function", "function": {"name": "say\ud83d", "arguments": '{"text": "\\ud83d"}'}}
     with ScriptedServer(answer=lambda request: {"content": "well \ud83d, \ud83d\ude00", "tool_calls": [call]}) as server:

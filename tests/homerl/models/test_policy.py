@@ -665,3 +665,14 @@ def test_parse_reply_and_the_template_are_inverse(tokenizer, trajectories):
                 "content": step.message["content"],
                 "tool_calls": step.message.get("tool_calls", []),
             }
+
+
+def test_tools_are_shown_to_a_dialogue_that_begins_with_the_user(tokenizer):
+    """As clients of a served model send it: homerl's template writes tools into the system message."""
+    shown = copy.deepcopy(tokenizer)
+    shown.chat_template = build_chat_template()
+    asked = [{"role": "user", "content": "lamp to half"}]
+    with_system = [{"role": "system", "content": ""}, *asked]
+    written = render_new_messages(shown, asked, TOOLS, first=True)
+    assert written == render_new_messages(shown, with_system, TOOLS, first=True) and "Sets a lamp." in written
+    assert "system" not in render_new_messages(shown, asked, [], first=True)

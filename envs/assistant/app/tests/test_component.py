@@ -192,6 +192,7 @@ async def test_a_task_changes_nothing_and_gives_text_or_data(
     structure = {"warm": number, "remark": {"selector": {"text": {}}}}
     agent.says = lambda body: 'Here you are: {"warm": 21}'
     assert await task(hass, structure=structure) == {"warm": 21}
+    assert agent.requests[-1]["response_format"] == {"type": "json_object"} and "response_format" not in agent.requests[0]
     asked = agent.requests[-1]["messages"][-1]["content"]
     assert "- warm " in asked and "): degrees" in asked and "remark" in asked and "may be missing" in asked
     for wrong in ("21", '{"warm": "very"}', '{"remark": "mild"}', "{"):

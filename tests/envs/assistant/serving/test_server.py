@@ -16,13 +16,14 @@ from dataclasses import replace
 import openai
 import pytest
 from running import running as running_at
-from serving import Says, call_of, device_of
+from serving import Says, call_of, device_of, serve_home
 
 from homerl.envs.assistant.serving import caretaker
 from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint, parse_dialogue
 from homerl.envs.core.documents import InputError
 from homerl.host.web_server import ServerAddress
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
+from homerl.play.tool_call_parser import parse_observed_reply
 
 
 @pytest.fixture
@@ -91,9 +92,40 @@ def test_a_fault_while_codes_are_looked_for_is_told_in_a_sentence(running, monke
     assert (entry.outcome, entry.said, entry.error) == ("failed", "***", "no such phrase")
 
 
+class SaysText:
+    """An agent whose text is read as a model's."""
+
+    name = "script"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
+        return [parse_observed_reply(self.text, observation)]
+
+
+DATA = ('{"anzahl": 3}', '```json\n{"anzahl": 3}\n```', '{"name": "lamp", "action": "on"}', '{"done": "It is done."}')
+
+
+@pytest.mark.parametrize("said", DATA)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_json_that_a_task_asks_for_is_its_answer_and_no_broken_call(home, tmp_path, said, streamed):
+    served = serve_home(home, SaysText(said), tmp_path, "shadow")
+    asked = {"model": "any", "messages": [{"role": "user", "content": "How many? Answer with one JSON object."}]}
+    with running_at(AgentEndpoint(served.caretaker, ServerAddress()).build_agent_app()) as port:
+        made = client(port).chat.completions.create(**asked, response_format={"type": "json_object"}, stream=streamed)
+        parts = [chunk.choices[0].delta.content or "" for chunk in made] if streamed else [made.choices[0].message.content]
+    assert json.loads("".join(parts)) == json.loads(said.removeprefix("```json").removesuffix("```"))
+
+
 TOOL = {"type": "function", "function": {"name": "HassTurnOn", "parameters": {"type": "object", "properties": {}}}}
 BODY = json.dumps({"messages": [{"role": "user", "content": "light please"}]}).encode()
 JSON = {"Content-Type": "application/json"}
+
+
+def test_the_content_type_is_read_in_any_case(running):
+    _, _, port = running
+    assert post(port, BODY, {"Content-Type": "Application/JSON; charset=UTF-8"}) == 200
 
 
 @pytest.mark.parametrize(

@@ -528,6 +528,11 @@ def test_an_epw_file_can_be_named(tmp_path):
             100,
             "relative_humidity",
         ),
+        # two records an hour: from January to July, as many as the hours of a year
+        (lambda lines: [*lines[:8], *[row for row in lines[8:] for _ in range(2)][:HOURS]], 10, "one record an hour"),
+        (lambda lines: [*lines[:9], lines[9].replace("1995,1,1,2,", "1995,1,1,1,"), *lines[10:]], 10, "stands twice"),
+        (lambda lines: [*lines[:8], lines[8].replace("1995,1,1,1,", "1995,1,1,0,"), *lines[9:]], 9, "hour 0"),
+        (lambda lines: [*lines[:8], lines[8].replace("1995,1,1,1,", "1995,2,30,1,"), *lines[9:]], 9, "day 30"),
     ],
 )
 def test_a_file_that_is_no_epw_is_refused_with_place_and_remedy(tmp_path, spoil, line, says):
@@ -535,6 +540,15 @@ def test_a_file_that_is_no_epw_is_refused_with_place_and_remedy(tmp_path, spoil,
     with pytest.raises(InputError) as error:
         make_home(0, HomeRecipe(weather=(path,)))
     assert error.value.where == f"{path}:{line}" and says in error.value.what and "*.epw" in error.value.remedy
+
+
+def test_a_year_that_begins_in_july_is_read_by_its_dates(tmp_path):
+    lines = epw()
+    july = next(at for at, line in enumerate(lines) if line.startswith("1995,7,1,1,"))
+    turned = write(tmp_path / "july.epw", [*lines[:8], *lines[july:], *lines[8:july]])
+    plain = write(tmp_path / "january.epw", lines)
+    (found,), (wanted,) = (TypicalWeather.load_years((path,)).years for path in (turned, plain))
+    assert (found.temperature == wanted.temperature).all() and (found.daylight == wanted.daylight).all()
 
 
 def test_a_folder_of_epw_files_can_be_named(tmp_path):

@@ -52,9 +52,16 @@ class Agent:
                 raise NoAgent("What answers is no agent of homerl, or an older one.")
             return str(model["id"])
 
-    async def parts(self, messages: Sequence[Mapping[str, str]], care: Mapping[str, Any]) -> AsyncIterator[str]:
-        """The reply to a dialogue as it is spoken, with more care than the agent was started with. Raises `AgentError`."""
-        body = {"messages": [*messages], "homerl": {**care}, "stream": True}
+    async def parts(
+        self, messages: Sequence[Mapping[str, str]], care: Mapping[str, Any], form: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[str]:
+        """The reply to a dialogue as it is spoken, with more care than the agent was started with. Raises `AgentError`.
+
+        `form` is the `response_format` of a reply that is data.
+        """
+        body: dict[str, Any] = {"messages": [*messages], "homerl": {**care}, "stream": True}
+        if form is not None:
+            body["response_format"] = {**form}
         async with self._asked("POST", "chat/completions", json=body) as response:
             async for line in response.content:
                 told = line.decode().removeprefix("data:").strip()

@@ -38,7 +38,8 @@ class Clerk(AgentEntity, ai_task.AITaskEntity):
         """The answer to a task. Raises `HomeAssistantError` if it has not the structure that was asked for."""
         asked = task.instructions + (f"\n\n{form_of(task.structure)}" if task.structure else "")
         care = care_of(self.entry.options) | {MODE: "shadow"}
-        reply = "".join([part async for part in self.agent.parts([{"role": "user", "content": asked}], care)])
+        form = {"type": "json_object"} if task.structure else None
+        reply = "".join([part async for part in self.agent.parts([{"role": "user", "content": asked}], care, form)])
         chat_log.async_add_assistant_content_without_tools(conversation.AssistantContent(self.entity_id, reply))
         data = data_of(reply, task.structure) if task.structure else reply
         return ai_task.GenDataTaskResult(chat_log.conversation_id, data)
