@@ -87,7 +87,7 @@ class Guard:
         found = ((one.did, home.state_of(one.did)) for one in home.plan.devices if one.spec.service_index)
         unseen = frozenset(did for did, state in found if state.get("state") == "unavailable" and MEMBERS not in state)
         held = unseen | {device.did for device in home.plan.devices if is_guarded(home, device.did, unseen)}
-        hidden = self.held - (home.plan.devices_by_did.keys() - unseen)
+        hidden = self.held - home.plan.devices_by_did.keys()
         return replace(self, held=held | hidden, groups={**self.groups, **list_groups(home)})
 
     def with_held_devices(self, dids: frozenset[str]) -> Guard:
