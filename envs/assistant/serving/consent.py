@@ -97,7 +97,7 @@ class Guard:
         held = unseen | {device.did for device in home.plan.devices if is_guarded(home, device.did, unseen)}
         if not has_guard_words(language):
             held |= {one.did for one in home.plan.devices if _is_switch_of_unknown_use(one)}
-        hidden = self.held - (home.plan.devices_by_did.keys() - unseen)
+        hidden = self.held - home.plan.devices_by_did.keys()
         return replace(self, held=held | hidden, groups={**self.groups, **list_groups(home)})
 
     def with_held_devices(self, dids: frozenset[str]) -> Guard:

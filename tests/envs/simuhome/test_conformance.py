@@ -53,6 +53,17 @@ def schedule(hand, steps, seconds=1):
     return workflows.schedule_workflow(hand.home, at.strftime(TIME_FORMAT), steps)["workflow_id"]
 
 
+@pytest.mark.parametrize("interval", [0.1, 0.3, 0.7, 4.0])
+def test_a_workflow_is_due_at_the_first_tick_that_is_not_before_its_time(interval):
+    home = start(("on_off_light", {}))
+    home.interval = interval
+    place = {"device_id": "d0", "endpoint_id": 1, "cluster_id": "OnOff", "command_id": "On", "args": {}}
+    schedule(Hand(home), [{"tool": "execute_command", "args": place}], seconds=5)
+    (flow,) = home.workflows
+    at = workflows.parse_time(flow.start_time) - home.plan.base_time
+    assert (flow.due - 1) * interval + home.offset < at.total_seconds() - 1e-6 <= flow.due * interval + home.offset
+
+
 def fate(hand, step):
     """What becomes of a workflow with one step."""
     flow = schedule(hand, [step])

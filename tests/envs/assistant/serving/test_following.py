@@ -262,6 +262,13 @@ def test_what_was_guarded_by_its_members_stays_so_while_it_is_out_of_reach(tmp_p
     assert "light.all" not in freed.held and "light.hall" not in freed.held
 
 
+def test_what_was_guarded_by_its_name_stays_so_when_it_is_withdrawn(tmp_path):
+    """An automation may still act on it, and its id alone, switch.relay, tells nothing."""
+    guard = Guard().with_known_home(at(tmp_path, LIGHT, Row("switch.relay", "Garage Door")))
+    assert "switch.relay" in guard.with_known_home(at(tmp_path, LIGHT)).held
+    assert "switch.relay" not in guard.with_known_home(at(tmp_path, LIGHT, RELAY)).held
+
+
 @pytest.mark.parametrize("left", [(), (LAMP,)], ids=["everything", "one"])
 def test_what_is_hidden_and_shown_again_comes_back(server, tmp_path, left):
     """No event tells of an entity that is not registered: the next sentence but one knows it."""

@@ -660,6 +660,11 @@ def test_an_automation_that_cannot_be_followed_and_is_harmless_needs_no_consent(
     assert not home.plan.origin.hidden and not asks(serve, home, "light.hall")
 
 
+def test_a_cover_that_the_home_does_not_have_is_taken_for_a_door(serve, brought):
+    opens = {"action": "cover.open_cover", "target": {"entity_id": "cover.shelly_2"}}
+    assert "consent" in asks(serve, brought((on("switch.x", **SOMETIME), opens)).home, "switch.x")
+
+
 def test_the_home_file_keeps_it(serve, brought):
     hidden = brought((on("light.hall"), UNLOCK), (on("switch.x", **SOMETIME), UNLOCK), exposed=(*SEEN, "lock.front_door"))
     home = hidden.home
