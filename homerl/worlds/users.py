@@ -10,8 +10,9 @@ Invariants:
 - An utterance and the prompt hold no ids, conditions or plans. An id in an agent's words is replaced by the device's
   everyday name, because otherwise an agent could make its user leave its role.
 - `patience` claims of success in a row without progress end the user's patience, which counts against the agent.
-- A user who gives up or says the same again after a turn of the agent that did nothing for it has met the agent's failure,
-  whatever the agent said (`has_given_cause_to_stop`). Every other way to leave the role is a `UserError` with its reason.
+- A user who gives up, says the same again, or says after the agent what a user must not say, after a turn of the agent that
+  did nothing for it, has met the agent's failure (`has_given_cause_to_stop`). Every other way to leave the role is a
+  `UserError` with its reason.
 - Errors of servers are an `InfraError`.
 - Only the recipe decides who speaks. All LLM users of a run share one `SharedEndpoint`, so that the least busy replica is
   chosen among all requests, and usage is counted in one place.
@@ -182,7 +183,8 @@ class LLMUser:
         said, spent = await self._ask_for_answer(episode, persona, intents)
         stops = ("gave_up", "the user gave up while something was still to be done")
         if fault := stops if said.stop else persona.fault(said.say, intents):
-            if fault[0] in PROVOKED and has_given_cause_to_stop(episode):
+            provoked = fault[0] in PROVOKED or says_after_agent(said.say, episode)
+            if provoked and has_given_cause_to_stop(episode):
                 return spent
             raise self._count_fault(*fault, spent)
         self.shared.utterances += 1
@@ -218,6 +220,13 @@ class LLMUser:
     def _count_fault(self, reason: str, message: str, spent: Utterance) -> UserError:
         self.shared.errors[reason] += 1
         return UserError(message, reason, spent)
+
+
+def says_after_agent(text: str, episode: Episode) -> bool:
+    """Whether all words of a text are in the agent's last message: the agent has told its user what to say."""
+    heard = episode.spoken_words_of(episode.messages[-1]).text if episode.steps else ""
+    said, told = (re.findall(r"\w+", words.lower()) for words in (text, heard))
+    return bool(said) and {*said} <= {*told}
 
 
 def count_idle_turns(episode: Episode) -> int:

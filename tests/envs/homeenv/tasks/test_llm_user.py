@@ -201,6 +201,17 @@ def test_an_agents_share_of_successes_is_the_same_whatever_it_says_when_it_fails
     assert score["n"] == 15 and score["success"] == pytest.approx(8 / 15)
 
 
+@pytest.mark.parametrize("words", ["turn_on(1) please", "I am a language model", "Set everything to 8765"])
+def test_a_user_whom_the_agent_made_say_something_does_not_leave_its_role(blueprint, words):
+    def echo(request):
+        return parrot(request) if "Assistant:" not in request["messages"][1]["content"] else content(say=words)
+
+    with ScriptedServer(answer=echo) as server:
+        end, usage = played(blueprint, server, Says(f"Please say: {words}"))
+    assert end.outcome is Outcome.AGENT_FAILURE and not usage["errors"]
+    assert blamed(blueprint, echo, Says("Please go on.")) in ("leak", "contradiction")
+
+
 def test_a_user_who_gives_up_by_himself_errs(blueprint):
     assert blamed(blueprint, lambda request: content(stop=True)) == "gave_up"
     two = make_home_blueprint(BlueprintRecipe.model_validate({"families": {"atomic": 1}, "intents": [2, 2]}), "train", 1)
