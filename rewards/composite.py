@@ -77,6 +77,8 @@ def _reward_file(reward: Reward) -> str:
 
 REWARDS: Mapping[str, Reward] = discover_rewards()
 SETTINGS: Mapping[str, RewardSetting] = collect_reward_settings(REWARDS)
+# The values of settings that trajectories do not store because the settings are younger.
+OLDER_SETTINGS: Mapping[str, Any] = {name: value for reward in REWARDS.values() for name, value in reward.older.items()}
 PARTS = tuple(REWARDS)
 _fields: dict[str, Any] = {
     name: (float, Field(reward.weight, description=f"Weight of a reward that is {reward.card}."))

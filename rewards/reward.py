@@ -40,6 +40,8 @@ class Reward:
         switches: Arguments of `earn` that are not settings: each is true while the weight of another reward is above 0, as
             in `{"preserve": "collateral"}`.
         check: Gets the settings by name. It raises `ValueError` if they cannot be used.
+        older: Values of settings that are younger than the reward: those by which it was computed before it had them.
+            Trajectories that do not store a setting are verified with them.
         order: Recipes and stored trajectories list rewards by `order`, then by name.
 
     Example:
@@ -55,6 +57,7 @@ class Reward:
     switches: Mapping[str, str] = field(default_factory=dict)
     check: Callable[[Mapping[str, Any]], None] = refuse_negative_settings
     order: int = 100
+    older: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def recipe_settings(self) -> Mapping[str, RewardSetting]:
@@ -64,7 +67,7 @@ class Reward:
             The settings by name, in the order of the arguments.
 
         Raises:
-            ValueError: A setting has no type or no default.
+            ValueError: A setting has no type or no default, or `older` names one that there is not.
         """
         hints = get_type_hints(self.earn, include_extras=True)
         _, *arguments = inspect.signature(self.earn).parameters.values()
@@ -72,4 +75,6 @@ class Reward:
         for argument in own:
             if argument.name not in hints or argument.default is inspect.Parameter.empty:
                 raise ValueError(f"the setting '{argument.name}' lacks a type or a default")
+        if unknown := self.older.keys() - {argument.name for argument in own}:
+            raise ValueError(f"there is no setting '{min(unknown)}', which `older` names")
         return {argument.name: RewardSetting(hints[argument.name], argument.default) for argument in own}

@@ -146,6 +146,20 @@ def paired_difference(
     return {"n": len(gains), "gain": float(gains.mean()), "interval": mean_interval(gains, seed, ends=GAINS)}
 
 
+def gain_with_left_out(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """`paired_difference` over the instances that count in either: a run that does not count is no success.
+
+    A gain that is not left then came from what one of the two left out.
+    """
+    either = _by_instance([*before, *after]).keys()
+    first, second = ([_as_counted(row) for row in rows if row["id"] in either] for rows in (before, after))
+    return paired_difference(first, second)
+
+
+def _as_counted(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return row if is_counted_result(row) else {**row, "outcome": str(Outcome.AGENT_FAILURE), "success": False}
+
+
 def _by_instance(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     """The successes of the runs of each instance that count."""
     found: dict[str, list[float]] = {}

@@ -127,12 +127,12 @@ async def let_user_speak(episode: Episode, user: User) -> None:
 def apply_utterance(episode: Episode, utterance: Utterance) -> None:
     """Begin a turn with an utterance. An empty one ends the episode.
 
-    That is a failure of the agent if it claimed that all is done, else a fault of the user.
+    That is a failure of the agent if it has given the user cause (`has_given_cause_to_stop`), else a fault of the user.
     """
     if utterance.text.strip():
         episode.add_utterance(utterance.text, utterance.intent_id)
     else:
-        episode.end_with_fault(None if has_claimed_done(episode) else GAVE_UP)
+        episode.end_with_fault(None if has_given_cause_to_stop(episode) else GAVE_UP)
 
 
 GAVE_UP = Fault(Boundary.USER, "gave_up: the user stopped while something was still to be done")
@@ -155,6 +155,38 @@ def has_claimed_done(episode: Episode) -> bool:
     return last["role"] == "assistant" and not unreadable and not episode.spoken_words_of(last).question
 
 
+def has_given_cause_to_stop(episode: Episode) -> bool:
+    """Whether a user who stops now, or says the same again, has met a failure of the agent and does not err by himself.
+
+    The agent claims that all is done, or its turn did nothing for the user. No words of an agent make it otherwise.
+    """
+    return has_claimed_done(episode) or has_done_nothing(episode)
+
+
+def has_done_nothing(episode: Episode) -> bool:
+    """Whether the agent's last turn did nothing for the user: it met no goal, by a deed, an answer or a needed question, and
+    changed nothing but the clock and what no wish concerns.
+
+    A question is needed, too, while the user has told a part of the wish only. Before the agent's first turn it is false.
+    """
+    steps = [step for step in episode.steps if step.facts.turn == episode.turn]
+    if not steps or (_is_wish_half_told(episode) and episode.spoken_words_of(steps[-1].message).question):
+        return False
+    first, last = steps[0].facts, steps[-1].facts
+    changed = any(set(step.facts.changed) - {CLOCK} for step in steps)
+    harmed = last.progress_after < first.progress_before or last.side_effects_after > first.side_effects_before
+    return last.progress_after <= first.progress_before and (harmed or not changed)
+
+
+def _is_wish_half_told(episode: Episode) -> bool:
+    """Whether the user's last utterance was one part of a wish that it goes on to tell, or beside the point."""
+    if (intent := episode.speaking_of) is None:
+        return False
+    at = episode.course_position(intent, episode.turn)
+    return at is None or at + 1 < len(episode.situation.course_of(intent).parts)
+
+
+CLOCK = "clock"  # the slot of the time, which changes by itself
 TRIES = 4  # draws for each candidate asked for
 
 

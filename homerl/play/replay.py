@@ -37,7 +37,7 @@ from homerl.play.trajectory import (
     trajectory_from_row,
     trajectory_to_row,
 )
-from homerl.rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
+from homerl.rewards.composite import OLDER_SETTINGS, PARTS, SETTINGS, RewardWeights, step_rewards
 
 REFUSED = "refused: syntax: "  # how an observation begins that says why a message could not be read
 REMEDY = "the file was edited, or made by another version of homerl"
@@ -218,7 +218,7 @@ def reward_differences(stored: Trajectory) -> Iterator[str]:
     held = [name for name in PARTS if name in earned | stored.weights.keys()]
     known = {name: value for name, value in stored.weights.items() if name in (*PARTS, *SETTINGS)}
     try:
-        weights = RewardWeights(**{name: 0.0 for name in PARTS if name not in held}, **known)
+        weights = RewardWeights(**{name: 0.0 for name in PARTS if name not in held} | {**OLDER_SETTINGS} | known)
     except ValidationError as error:
         yield f"the weights cannot be used: {error.errors()[0]['msg']}"
         return

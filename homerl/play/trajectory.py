@@ -138,7 +138,7 @@ class Trajectory:
     agent: str
     user: str
     rewards: tuple[Mapping[str, float], ...] = ()
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float | bool] = field(default_factory=dict)
     seed: int = 0
     limits: Mapping[str, int | None] = field(default_factory=dict)
     fault: Fault | None = None

@@ -9,8 +9,10 @@ how it tells them, what it notices, and the dialogue. The world's persona says w
 Invariants:
 - An utterance and the prompt hold no ids, conditions or plans. An id in an agent's words is replaced by the device's
   everyday name, because otherwise an agent could make its user leave its role.
-- The user gives up only after `patience` claims of success in a row without progress, so giving up counts against the agent.
-- Every other way to leave the role is a `UserError` with its reason.
+- `patience` claims of success in a row without progress end the user's patience, which counts against the agent.
+- A user who gives up, says the same again, or says after the agent what a user must not say, after a turn of the agent that
+  did nothing for it, has met the agent's failure (`has_given_cause_to_stop`). Every other way to leave the role is a
+  `UserError` with its reason.
 - Errors of servers are an `InfraError`.
 - Only the recipe decides who speaks. All LLM users of a run share one `SharedEndpoint`, so that the least busy replica is
   chosen among all requests, and usage is counted in one place.
@@ -37,7 +39,7 @@ from homerl.models.endpoint.endpoint import derive_seed, make_endpoint, tokens_o
 from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings, UserSettings
 from homerl.play.episode import Episode
 from homerl.play.faults import UserError
-from homerl.play.loop import User, has_claimed_done
+from homerl.play.loop import User, has_claimed_done, has_given_cause_to_stop
 from homerl.play.situation import IntentProtocol, Utterance
 from homerl.play.tool_call_parser import strip_thoughts_and_controls
 from homerl.play.words.user_manner import Manner, load_manner
@@ -47,6 +49,7 @@ from homerl.worlds.registry import world_of
 JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant to be JSON
 STOP = "<stop>"
 UTTERANCE = "utterance"  # the name of the schema
+PROVOKED = ("gave_up", "repetition")  # what a person does, too, whom the agent has not served
 LINES = 4  # most lines of a plain-text utterance
 
 
@@ -167,7 +170,7 @@ class LLMUser:
         self.name, self.shared, self.seed = shared.endpoint.speaker_name, shared, seed
 
     async def speak(self, episode: Episode) -> Utterance:
-        """The next utterance; an empty one if nothing is open, or if the agent's claims have used up the patience.
+        """The next utterance; an empty one if nothing is open, or if the agent has given cause to stop.
 
         Raises `UserError` if the model leaves its role, and `InfraError` if its server fails.
         """
@@ -178,11 +181,11 @@ class LLMUser:
             return Utterance("", requests=0)
         persona = world_of(episode.blueprint).persona(episode)
         said, spent = await self._ask_for_answer(episode, persona, intents)
-        if said.stop:
-            if has_claimed_done(episode):
+        stops = ("gave_up", "the user gave up while something was still to be done")
+        if fault := stops if said.stop else persona.fault(said.say, intents):
+            provoked = fault[0] in PROVOKED or says_after_agent(said.say, episode)
+            if provoked and has_given_cause_to_stop(episode):
                 return spent
-            raise self._count_fault("gave_up", "the user gave up while something was still to be done", spent)
-        if fault := persona.fault(said.say, intents):
             raise self._count_fault(*fault, spent)
         self.shared.utterances += 1
         about = said.about
@@ -217,6 +220,13 @@ class LLMUser:
     def _count_fault(self, reason: str, message: str, spent: Utterance) -> UserError:
         self.shared.errors[reason] += 1
         return UserError(message, reason, spent)
+
+
+def says_after_agent(text: str, episode: Episode) -> bool:
+    """Whether all words of a text are in the agent's last message: the agent has told its user what to say."""
+    heard = episode.spoken_words_of(episode.messages[-1]).text if episode.steps else ""
+    said, told = (re.findall(r"\w+", words.lower()) for words in (text, heard))
+    return bool(said) and {*said} <= {*told}
 
 
 def count_idle_turns(episode: Episode) -> int:

@@ -15,7 +15,7 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprin
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.episode import Episode
 from homerl.play.loop import play
-from homerl.play.situation import Reply
+from homerl.play.situation import Reply, Utterance
 from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser
@@ -83,9 +83,14 @@ TRICKS: dict[str, Callable[[Episode, list[str], int], Message]] = {
 }
 
 
-def mean_return(make_agent: Callable[[], object], preserve: bool = True, weights: RewardWeights = WEIGHTS) -> float:
+def mean_return(
+    make_agent: Callable[[], object],
+    preserve: bool = True,
+    weights: RewardWeights = WEIGHTS,
+    user: type[ScriptedUser] = ScriptedUser,
+) -> float:
     async def one(blueprint: Blueprint) -> float:
-        trajectory = await play(begin_episode(blueprint), make_agent(), ScriptedUser(blueprint.seed))
+        trajectory = await play(begin_episode(blueprint), make_agent(), user(blueprint.seed))
         return sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
 
     return fmean(asyncio.run(one(blueprint)) for blueprint in blueprints(preserve))
@@ -102,8 +107,23 @@ def test_it_earns_nothing_either_where_success_does_not_ask_to_preserve(trick):
 
 
 def test_without_collateral_switching_everything_on_would_pay():
-    """Why the term is there: by the paper's reward alone this trick farms progress."""
-    assert mean_return(lambda: Trick(TRICKS["all on in one snippet"]), preserve=False, weights=RewardWeights()) > 0
+    """Why the term is there: by progress and success alone this trick farms progress."""
+    weights = RewardWeights(turn_limit=0)
+    assert mean_return(lambda: Trick(TRICKS["all on in one snippet"]), preserve=False, weights=weights) > 0
+
+
+@pytest.mark.parametrize("weights", [RewardWeights(), WEIGHTS])
+def test_giving_up_at_once_pays_no_more_than_trying_on(weights):
+    """Six times `print(1)` in the first turn, or words that end the user's patience, against words until the turn limit."""
+
+    class GivesUp(ScriptedUser):
+        async def speak(self, episode: Episode) -> Utterance:
+            return await super().speak(episode) if episode.turn == 0 else Utterance("")
+
+    stalls = mean_return(lambda: Trick(lambda episode, dids, t: pyexec_message("print(1)")), weights=weights)
+    leaves = mean_return(lambda: Trick(TRICKS["nothing"]), weights=weights, user=GivesUp)
+    tries_on = mean_return(lambda: Trick(TRICKS["nothing"]), weights=weights)
+    assert [stalls, leaves, tries_on] == pytest.approx([-0.2, -0.2, -0.2])
 
 
 def test_the_expert_earns_two():

@@ -116,7 +116,8 @@ def test_a_step_earns_it_after_all_others(told):
 
 def test_the_model_card_names_it(told):
     assert "| `many_calls` | 0.5 | lost for a step with too many calls |" in told["card"]
-    assert "Limits: max_code_tokens 1000, max_turns 3, max_calls 2." in told["card"]
+    limits = "audit_each_call True, max_code_tokens 1000, max_turns 3, charge_unmet_end True, max_calls 2"
+    assert f"Limits: {limits}." in told["card"]
 
 
 def test_messages_of_recipes_name_it(told):
@@ -141,6 +142,7 @@ BROKEN = {
     ),
     "copy": (EXAMPLE, "a key of `rewards` cannot be named 'copy'"),
     "odd-name": (EXAMPLE, "'odd-name' is no name for a plug-in"),
+    "older": (EXAMPLE.replace("card=", 'older={"luck": 1}, card='), "there is no setting 'luck'"),
     "switched": (EXAMPLE.replace("card=", 'switches={"max_calls": "luck"}, card='), "there is no reward 'luck'"),
 }
 

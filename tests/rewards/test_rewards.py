@@ -29,8 +29,12 @@ def facts(before: float, after: float, **more) -> StepFacts:
         (facts(0.5, 0.25), RewardWeights(), {"progress": -0.25}),
         (facts(0.5, 1, last=True), RewardWeights(), {"progress": 0.5, "success": 1}),
         (facts(0.5, 1, last=True), RewardWeights(progress=2, success=5), {"progress": 1, "success": 5}),
-        (facts(0.5, 0.5, last=True), RewardWeights(), {}),
-        (facts(0, 0.5, blocked=("out_of_range", "unknown_device")), RewardWeights(), {"progress": 0.5, "audit": -0.2}),
+        (facts(0.5, 0.5, last=True), RewardWeights(), {"turn_limit": -0.2}),
+        (facts(0.5, 0.5, last=True), RewardWeights(charge_unmet_end=False), {}),
+        (facts(0.5, 1, last=True, closes=False), RewardWeights(), {"progress": 0.5, "turn_limit": -0.2}),
+        (facts(0, 0.5, blocked=("out_of_range", "unknown_device")), RewardWeights(), {"progress": 0.5, "audit": -0.4}),
+        (facts(0, 0, blocked=("syntax",) * 20), RewardWeights(), {"audit": -4}),
+        (facts(0, 0, blocked=("syntax",) * 20), RewardWeights(audit_each_call=False), {"audit": -0.2}),
         (facts(0, 0, code="getattr(device('1'), 'x')"), RewardWeights(), {"code_check": -0.2}),
         (facts(0, 0, code="import os"), RewardWeights(code_check=1), {"code_check": -1}),
         (facts(0, 0, code="device('1').open()"), RewardWeights(), {}),
@@ -41,7 +45,9 @@ def facts(before: float, after: float, **more) -> StepFacts:
         (facts(0, 0, turn=3), RewardWeights(), {}),
         (facts(0, 0, turn=4), RewardWeights(), {"turn_limit": -0.2}),
         (facts(0, 0, turn=4, opens_turn=False), RewardWeights(), {}),
+        (facts(0, 0, turn=4, last=True), RewardWeights(), {"turn_limit": -0.2}),
         (facts(0, 0, turn=5), RewardWeights(), {}),
+        (facts(0, 0, turn=5, last=True), RewardWeights(), {}),
         (facts(0, 0, side_effects_after=1), RewardWeights(), {}),
         (facts(0, 0, side_effects_after=3), PRESERVE, {"collateral": -0.2}),
         (facts(0, 0, side_effects_before=1, side_effects_after=1), PRESERVE, {}),
@@ -65,7 +71,8 @@ def test_golden_numbers(step, weights, expected):
 def test_each_reward_by_itself():
     assert progress(facts(0.25, 0.75)) == 0.5
     assert success(facts(0.5, 1, last=True)) == 1 and success(facts(0.5, 1)) == 0
-    assert audit(facts(0, 0, blocked=("syntax", "syntax"))) == -1
+    assert audit(facts(0, 0, blocked=("syntax", "syntax"))) == -2
+    assert audit(facts(0, 0, blocked=("syntax", "syntax")), audit_each_call=False) == -1
     assert code_check(facts(0, 0, code="device('1').__class__")) == -1
     assert code_check(facts(0, 0, code="x = (", blocked=("syntax",))) == 0
     hidden = "getattr(device('1'), 'x')\nx = ("

@@ -207,6 +207,10 @@ class Speaker:
         known = [key for key in keys if key in self.grammar]
         return self.say(known[0]) if known else word.replace("_", " ")
 
+    def list_names(self, word: str) -> list[str]:
+        """All that `name` may say."""
+        return self.grammar.plain_texts(f"name.{word}") if f"name.{word}" in self.grammar else [word.replace("_", " ")]
+
     def value(self, value: Any, type: ValueType | None = None) -> str:
         """A value in words: a bool as on or off, an option by its name, a number with its unit."""
         text = self.value_in_words(value, type)

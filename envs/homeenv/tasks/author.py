@@ -327,7 +327,13 @@ class _Verbaliser:
             **{name: getattr(draft, name) for name in UNSPOKEN},
             reply=self.say_plainly(draft.reply) if draft.reply else None,
             question=self.say_plainly(draft.question) if draft.question else None,
+            names=self.list_names(draft),
         )
+
+    def list_names(self, draft: Draft) -> tuple[str, ...]:
+        """The words of which a clarifying question has one. They take no random number of the blueprint."""
+        speaker = Speaker(self.home, replace(self.recipe.user_voice, by_alias=0.0), "clear", random.Random(0))
+        return tuple(dict.fromkeys(draft.names(speaker))) if draft.names else ()
 
     def make_history(self, draft: Draft) -> tuple[Past, ...]:
         """The earlier dialogue; the assistant's replies are in the plainest wording."""

@@ -114,6 +114,12 @@ class Intent(Model):
     reads: tuple[tuple[str, str], ...] = Field((), description="(did, attribute path) that one must know before acting")
     reply: str | None = None
     question: str | None = Field(None, description="what the expert asks back, if the intent is to be clarified")
+    names: tuple[str, ...] = Field(
+        (),
+        exclude_if=lambda names: not names,
+        description="a question that is needed has one of these words, for what the candidates differ in; in older "
+        "blueprints, which have none, any question counts",
+    )
     course: tuple[Part, ...] = Field(  # files of blueprints are older than this key and the next
         (), exclude_if=lambda course: not course, description="what the user says before `queries`, one part a turn"
     )

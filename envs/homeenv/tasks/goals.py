@@ -39,6 +39,7 @@ from homerl.envs.homeenv.sim.rules import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.blueprint import Automation, Blueprint, Call, Intent
+from homerl.play.spoken_words import SpokenWords
 from homerl.play.words.answer_rules import judge_answer_by_rules
 
 
@@ -55,20 +56,29 @@ class HeardReplies:
     asked: frozenset[int] = frozenset()
     misled: frozenset[int] = frozenset()
 
-    def after_message(self, intent: Intent, claims: str, question: bool, untouched: bool) -> HeardReplies:
-        """The state after one more message, said while the user spoke of `intent`.
+    def after_message(self, intent: Intent, said: SpokenWords, untouched: bool) -> HeardReplies:
+        """The state after one more message, in which `said` was said while the user spoke of `intent`.
 
-        `claims` is the part of the message that states something. `question` says whether the message asks something.
         `untouched` says whether the agent has not yet done anything about the intent.
         """
         answered, asked, misled = self.answered, self.asked, self.misled
-        if question and intent.clarify:
-            asked |= {intent.id} if untouched else set()
+        if said.question and intent.clarify:
+            asked |= {intent.id} if untouched and names_what_is_open(said.text, intent) else set()
         elif intent.answer is not None and intent.id not in misled:
-            reading = judge_answer_by_rules(intent.answer, claims)
+            reading = judge_answer_by_rules(intent.answer, said.claims)
             answered |= {intent.id} if reading == "right" else set()
             misled |= {intent.id} - answered if reading == "wrong" else set()
         return HeardReplies(answered, asked, misled)
+
+
+def names_what_is_open(text: str, intent: Intent) -> bool:
+    """Whether a question names what the candidates of a request differ in, or one of them; "?" and "what?" do not.
+
+    A name in letters of ASCII begins with a word of the text and may have an ending: "light" is named by "lights".
+    """
+    text = text.casefold()
+    starts = (rf"\b{re.escape(name)}" if name.isascii() else re.escape(name) for name in map(str.casefold, intent.names))
+    return not intent.names or any(re.search(start, text) for start in starts)
 
 
 @dataclass(frozen=True)

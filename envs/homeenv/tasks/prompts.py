@@ -31,11 +31,21 @@ class CardExample(Model):
     says: str
 
 
+class AskedFor(Model):
+    """What a question calls a thing that a request left open, by its sort; questions may also name the thing itself."""
+
+    room: tuple[str, ...] = ()
+    value: tuple[str, ...] = ()
+    mode: tuple[str, ...] = ()
+    duration: tuple[str, ...] = ()
+
+
 class AgentPrompts(Model):
     """The texts for agents in one language (`languages/en/prompts.yaml`).
 
     `brief` is the instruction of the style "brief". `hour`, `floor`, `entrance`, `here` and `rooms` are templates, `days`
-    are the names of the weekdays from Monday, and `between` separates rooms.
+    are the names of the weekdays from Monday, and `between` separates rooms. `asked_for` has the words of questions for what
+    a request left open; without it, a question names the devices, rooms or values themselves.
     """
 
     brief: str
@@ -48,6 +58,7 @@ class AgentPrompts(Model):
     here: str = "The person speaks in {room}."
     memory: str
     example: CardExample
+    asked_for: AskedFor = AskedFor()
     toolsets: dict[str, str] = Field({}, description="instructions of toolsets that do not know the language")
 
 

@@ -138,7 +138,7 @@ class HomeSituation(Situation):
             changed = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
             untouched = changed.isdisjoint(spoken_of.devices)
             untouched &= spoken_of.automation is None or self.home.rules == self.start.rules
-            self.heard = self.heard.after_message(spoken_of, said.claims, said.question, untouched)
+            self.heard = self.heard.after_message(spoken_of, said, untouched)
 
     @property
     def turns_needed(self) -> int:

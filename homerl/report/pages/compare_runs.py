@@ -25,7 +25,13 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from homerl.bench.scores import is_counted_result, paired_difference, score_results, success_with_interval
+from homerl.bench.scores import (
+    gain_with_left_out,
+    is_counted_result,
+    paired_difference,
+    score_results,
+    success_with_interval,
+)
 from homerl.envs.core.documents import InputError, read_yaml, write_atomic
 from homerl.host.html_pages import breakable_identifier
 from homerl.host.recipe_files import RECIPE, flatten_recipe, relocate_recipe_paths, replace_path_prefix
@@ -102,13 +108,23 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class ComparedModel:
-    """A model of both runs on a suite: each one's success, and the paired gain of the second."""
+    """A model of both runs on a suite: each one's success, and the paired gain of the second.
+
+    `gain` is over what counts for both. In `whole_gain` a task that one of them left out is no success of it.
+    """
 
     suite: str
     model: str
     first: Estimate
     second: Estimate
     gain: Estimate
+    whole_gain: Estimate
+
+    @property
+    def better(self) -> int:
+        """1 if the second is better, -1 if the first is, 0 if neither: what was left out makes nobody better."""
+        bounds = [estimate.interval or (0.0, 0.0) for estimate in (self.gain, self.whole_gain)]
+        return int(all(low > 0 for low, _ in bounds)) - int(all(high < 0 for _, high in bounds))
 
 
 @dataclass(frozen=True)
@@ -123,13 +139,20 @@ class RunComparison:
     def verdict_sentence(self) -> str:
         """The last model on the first suite, in words."""
         line = [line for line in self.lines if line.suite == self.lines[0].suite][-1]
-        low, high = line.gain.interval or (0.0, 0.0)
-        better = self.second if low > 0 else self.first if high < 0 else None
+        better = {1: self.second, -1: self.first}.get(line.better)
         verdict = f"{better.name} is better" if better else "neither is clearly better"
         model, suite = (f" {line.model}" if line.model else ""), (f"On {line.suite}, " if line.suite else "")
         both = f"{self.second.name} succeeds in {line.second} of the tasks{model}, and {self.first.name} in {line.first}"
         gain = f"{line.gain} points (95 % {line.gain.bounds_text()}, {count_with_noun(line.gain.n, 'task')})"
-        return f"{suite}{both}: {gain}, so {verdict}."
+        return f"{suite}{both}: {gain}, so {verdict}.{self._counts_sentence(line)}"
+
+    def _counts_sentence(self, line: ComparedModel) -> str:
+        """How many episodes count in each run, if these are not equal; else nothing."""
+        if line.first.n == line.second.n:
+            return ""
+        fewer, more = sorted(((line.first, self.first), (line.second, self.second)), key=lambda side: side[0].n)
+        told = f"{fewer[1].name} counts {count_with_noun(fewer[0].n, 'episode')}, {more[1].name} {more[0].n}"
+        return f" {told}; with what was left out as failed, the gain is {line.whole_gain} points."
 
     @property
     def recipe_differences(self) -> list[tuple[str, str, str]]:
@@ -194,10 +217,11 @@ def _compare_models(first: ComparedRun, second: ComparedRun) -> Iterator[Compare
             rows = mine[before], theirs[after]
             model = after if before == after else f"{after or second.name}, {before or first.name}"
             gain = Estimate.of_gain(paired_difference(*rows))  # first, since it refuses runs that share no valid result
+            whole = Estimate.of_gain(gain_with_left_out(*rows))
             # Each success is over what counts for its own run; the gain is over what counts for both.
             counted = ([row for row in part if is_counted_result(row)] for part in rows)
             share, other_share = (Estimate.of_score(success_with_interval(part)) for part in counted)
-            yield ComparedModel(other, model, share, other_share, gain)
+            yield ComparedModel(other, model, share, other_share, gain, whole)
 
 
 def _have_same_tasks(one: Mapping[str, Sequence[Row]], other: Mapping[str, Sequence[Row]]) -> bool:

@@ -3,6 +3,8 @@
 Invariants:
 - Every evaluation plays the same episodes. They are split evenly over the ranks.
 - An evaluation changes nothing that training depends on.
+- The best model is the one that succeeds in the most of the held-out episodes. An episode that was left out is no success,
+  so a figure of fewer episodes is not higher for what is missing.
 - `best/` is written completely or not at all. Its `score.json` names the update that the model is from. The first rank alone
   reads it, so that all ranks compare with the same.
 """
@@ -14,6 +16,7 @@ import shutil
 from collections.abc import Callable
 
 from homerl.envs.core.documents import write_atomic
+from homerl.host.terminal import say
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.data.rollout_batches import RankContext, Run, episode_metrics, hash_seed, summarise_rollout, world_metrics
 from homerl.train.recipe import RLVERecipe
@@ -30,10 +33,11 @@ class HeldOutEvaluation:
     def __init__(self, recipe: RLVERecipe, player: RolloutPlayer, ranks: RankContext) -> None:
         self.recipe, self.settings, self.player, self.ranks = recipe, recipe.evaluation, player, ranks
         self.folder = recipe.out / "best"
-        score, best = self.folder / "score.json", -1.0
+        score, best = self.folder / "score.json", (-1.0, 1.0)
         if ranks.rank == 0 and score.is_file():  # other machines may lack the folder
-            best = float(json.loads(score.read_text())["success"])
-        [self.best, *_] = ranks.gather([best] if ranks.rank == 0 else [])
+            stored = json.loads(score.read_text())
+            best = (float(stored["success"]), float(stored.get("eval/counted", 1.0)))
+        [(self.best, self.best_counted), *_] = ranks.gather([best] if ranks.rank == 0 else [])
 
     def is_evaluation_due(self, update: int) -> bool:
         """Whether the policy is evaluated at this update."""
@@ -55,10 +59,20 @@ class HeldOutEvaluation:
         return {f"eval/{name}": value for name, value in kept.items()} | {"eval/counted": len(counted) / len(rows)}
 
     def keep_best_model(self, update: int, metrics: dict[str, float], save: Callable[[str], None]) -> bool:
-        """Save the model if it has the highest success rate so far, and return whether it does. All ranks agree on this."""
-        if metrics.get("eval/success", -1.0) <= self.best:
+        """Save the model if it succeeds in more of the held-out episodes than any before, and return whether it does.
+
+        All ranks agree on this. The first says it if fewer episodes count than in the evaluation of the best model.
+        """
+        success, counted = metrics.get("eval/success", -1.0), metrics.get("eval/counted", 1.0)  # -1 if none counts
+        better = success >= 0 and success * counted > self.best * self.best_counted
+        if counted < self.best_counted and self.ranks.rank == 0:
+            fewer, played = (f"{share * self.settings.count:.0f}" for share in (counted, self.best_counted))
+            kept = "is better all the same" if better else "is not called better than the best one"
+            say(f"evaluation {update}: {fewer} of {self.settings.count} episodes count, {played} did for the best model;")
+            say(f"the others are no successes, and the model (success {success:.1%} of those that count) {kept}")
+        if not better:
             return False
-        self.best = metrics["eval/success"]
+        self.best, self.best_counted = success, counted
         making = self.folder.with_name("best.making")
         save(str(making / "model"))
         if self.ranks.rank == 0:

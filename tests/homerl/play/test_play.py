@@ -204,7 +204,7 @@ def test_limits_end_the_episode():
     ("agent", "user", "outcome", "fault"),
     [
         (Says(say("All done.")), Speaks("please"), Outcome.AGENT_FAILURE, None),
-        (Says(say("Which one?")), Speaks("please"), Outcome.USER_ERROR, GAVE_UP),
+        (Says(say("Which one?")), Speaks("please"), Outcome.AGENT_FAILURE, None),
         (Says(NOTHING), Speaks(), Outcome.USER_ERROR, GAVE_UP),
         (Says(NOTHING), Speaks("   "), Outcome.USER_ERROR, GAVE_UP),
         (Says({"role": "assistant", "content": None}), Speaks("please"), Outcome.AGENT_FAILURE, None),

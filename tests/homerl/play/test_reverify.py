@@ -12,13 +12,14 @@ import pytest
 from speaks import Speaks
 
 from homerl.envs.core.documents import InputError
+from homerl.envs.core.messages import tool_call
 from homerl.envs.core.world import WorldError
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.episode import EpisodeLimits
-from homerl.play.faults import AgentFault, InfraError
+from homerl.play.faults import AgentFault, InfraError, UserError
 from homerl.play.loop import play
 from homerl.play.replay import reverify_file
 from homerl.play.situation import Observation, Reply
@@ -74,7 +75,7 @@ def endings(task) -> dict[str, Trajectory]:
         "words at the step limit": (["One moment."], ["go"], EpisodeLimits(steps=1)),
         "false claim": (["Done."], ["go"], EpisodeLimits()),
         "agent fault": ([wrong, AgentFault("floods")], ["go"], EpisodeLimits()),
-        "user error": (["Which one?"], ["go"], EpisodeLimits()),
+        "user error": (["Which one?"], ["go", UserError("it is a model", "leak")], EpisodeLimits()),
         "infra error": (["Which one?", InfraError("gone")], ["go", "that one"], EpisodeLimits()),
         "world error": ([wrong, WorldError("gone")], ["go"], EpisodeLimits()),
         "nobody spoke": ([], [InfraError("gone")], EpisodeLimits()),
@@ -146,6 +147,32 @@ def test_every_way_to_end_verifies(ended, tmp_path):
         "nobody spoke": "infra_error",
     }
     assert f"{len(ended)} trajectories" in check(tmp_path, *map(trajectory_to_row, ended.values()))
+
+
+def test_rewards_that_are_older_than_a_setting_verify_by_the_rule_of_their_time(task, tmp_path):
+    blueprint = simple(task)
+    begun = begin_episode(blueprint, EpisodeLimits(steps=2))
+    code = f'device("{blueprint.home["devices"][1]["did"]}").nothing()'
+    calls = [tool_call("pyexec", {"code": code}, id) for id in ("1", "2")]
+    wrong = Reply({"role": "assistant", "content": "", "tool_calls": calls})
+
+    class Errs:
+        name = "errs"
+
+        async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
+            return [wrong]
+
+    trajectory = asyncio.run(play(begun, Errs(), Speaks("go"), 5))
+    new, older = (
+        add_step_rewards(trajectory, RewardWeights(audit_each_call=each, charge_unmet_end=each)) for each in (True, False)
+    )
+    assert [step["audit"] for step in new.rewards] == [-0.4, -0.4] and new.rewards[-1]["turn_limit"] == -0.2
+    assert [step["audit"] for step in older.rewards] == [-0.2, -0.2] and older.rewards[-1]["turn_limit"] == 0
+    untold = {name: value for name, value in older.weights.items() if name not in ("audit_each_call", "charge_unmet_end")}
+    for stored in (new, older, replace(older, weights=untold)):
+        assert "1 trajectories" in check(tmp_path, trajectory_to_row(stored))
+    with pytest.raises(InputError, match="step 1: rewards"):
+        check(tmp_path, trajectory_to_row(replace(new, weights=untold)))
 
 
 def test_fallible_experts_and_stray_devices_verify(task, tmp_path):

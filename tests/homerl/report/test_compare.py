@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,6 +72,27 @@ def test_the_sentence_says_which_is_better_or_that_neither_is(runs):
     )
     assert compare_runs(runs[1], runs[0]).verdict_sentence.endswith("anchor is better.")
     assert compare_runs(runs[0], runs[0]).verdict_sentence.endswith("neither is clearly better.")
+
+
+def test_a_run_is_not_called_better_by_what_it_left_out_and_a_fall_of_n_is_said(tmp_path):
+    results(tmp_path / "honest", [0, 1] * 20)
+    rows = results(tmp_path / "shy", [0, 1] * 20)
+    for row in rows[:20:2]:  # ten of its failures
+        row["outcome"] = "user_error"
+    (tmp_path / "shy/results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = compare_runs(tmp_path / "honest", tmp_path / "shy")
+    assert found.lines[0].second.n == 30 and found.verdict_sentence.endswith(
+        "neither is clearly better. shy counts 30 episodes, honest 40; with what was left out as failed, the gain is "
+        "+0.0 points."
+    )
+    # A gain in what both count does not make up for what was left out.
+    for row in rows:
+        row |= {"success": True, "outcome": "success"} if row["outcome"] != "user_error" else {}
+    (tmp_path / "shy/results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shutil.rmtree(tmp_path / "honest")
+    results(tmp_path / "honest", [1] * 30 + [0] * 10)
+    line = compare_runs(tmp_path / "honest", tmp_path / "shy").lines[0]
+    assert line.gain.interval[0] > 0 and line.whole_gain.value == 0 and line.better == 0
 
 
 def test_only_keys_that_differ_are_listed_and_no_path_within_the_runs(runs):

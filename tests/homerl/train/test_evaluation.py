@@ -21,3 +21,31 @@ def test_all_ranks_compare_with_the_score_that_the_first_one_finds(tmp_path: Pat
         return HeldOutEvaluation(RLVERecipe.model_validate(recipe), None, exchange.rank(rank)).best
 
     assert exchange.all(best) == [0.5, 0.5]
+
+
+def test_a_figure_of_fewer_episodes_is_not_called_better_by_what_was_left_out(tmp_path: Path, capsys):
+    """An agent that fails every second task and has these left out succeeds in all that is left."""
+    exchange = Exchange(1)
+
+    def keeps(_: int) -> list[bool]:
+        recipe = {
+            "homerl": 1,
+            "run": "rlve",
+            "model": {"name": "any"},
+            "out": tmp_path,
+            "evaluation": {"every": 1, "count": 100},
+        }
+
+        def better(update: int, success: float | None, counted: float) -> bool:
+            figures = {"eval/counted": counted} | ({} if success is None else {"eval/success": success})
+            return held.keep_best_model(update, figures, lambda folder: Path(folder).mkdir(parents=True))
+
+        held = HeldOutEvaluation(RLVERecipe.model_validate(recipe), None, exchange.rank(0))
+        first = [better(1, 0.47, 1.0), better(2, 1.0, 0.47), better(3, None, 0.0), better(4, 0.6, 0.9)]
+        held = HeldOutEvaluation(RLVERecipe.model_validate(recipe), None, exchange.rank(0))  # a resumed run
+        return [*first, better(5, 0.53, 1.0), better(6, 0.55, 1.0)]
+
+    assert exchange.all(keeps) == [[True, False, False, True, False, True]]
+    said = capsys.readouterr()
+    assert "evaluation 2: 47 of 100 episodes count, 100 did" in said.out + said.err
+    assert "evaluation 5" not in said.out + said.err

@@ -11,13 +11,13 @@ from __future__ import annotations
 import random
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from homerl.envs.core.plugins import added_plugin_folders, discover
 from homerl.envs.homeenv.language.meaning import Meaning, SpokenCommand
-from homerl.envs.homeenv.language.speaker import Wording
+from homerl.envs.homeenv.language.speaker import Speaker, Wording
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import DeviceAction
@@ -73,6 +73,7 @@ class Draft:
     """One intent before it is put into words.
 
     - `meaning` is what the user says first; `plainly` is the answer when asked (None: the same).
+    - `names` gives the words of which a clarifying question has one.
     - `before` are calls that were made in the home before the episode; `past` is the dialogue about them.
     - `memory` is what is known of the user.
     - `then` are intents that follow this one, in order.
@@ -93,6 +94,7 @@ class Draft:
     reads: tuple[tuple[str, str], ...] = ()
     reply: Meaning | None = None
     question: Meaning | None = None
+    names: Callable[[Speaker], Iterable[str]] | None = None
     before: tuple[Call, ...] = ()
     past: tuple[PastTurn, ...] = ()
     memory: tuple[Meaning, ...] = ()

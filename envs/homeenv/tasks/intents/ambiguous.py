@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -49,6 +49,7 @@ from homerl.envs.homeenv.tasks.actions import (
 from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, draft_of_actions, user_room
 from homerl.envs.homeenv.tasks.intents.device_choice import KINDS, TRIVIAL, has_lookalikes, resolve_target
+from homerl.envs.homeenv.tasks.prompts import agent_prompts
 
 HERE = 0.6  # probability that people leave out the room in which they speak
 
@@ -449,6 +450,16 @@ class AnyDeviceRequest:
             said = speaker.say("ambiguous.some_in", one=one, room=speaker.room(self.room))
         return speaker.say("request", act=speaker.act(self.act, said))
 
+    def list_names(self, speaker: Speaker) -> Iterator[str]:
+        """What a question for the device names: the kind, a candidate, or, where no room was named, a room."""
+        for number in ("one", "many"):
+            yield from speaker.grammar.plain_texts(f"kind.{self.kind}.{number}")
+        candidates = [one for one in devices_of_kind(speaker.home, self.kind) if self.room in (None, one.room)]
+        yield from (device.name for device in candidates)
+        if self.room is None:
+            yield from agent_prompts(speaker.voice.language).asked_for.room
+            yield from (device.room.name for device in candidates)
+
 
 def which_device_question(kind: str, room: Room | None) -> Meaning:
     """The clarifying question which device of a kind is meant; it asks for the room if none was named."""
@@ -471,13 +482,25 @@ class UnvaluedRequest:
     def words(self, speaker: Speaker) -> str:
         """The request, or the question."""
         slots = {"target": speaker.say_target(self.act.target), "name": speaker.name(self.act.service.removeprefix("set_"))}
-        missing = "mode" if isinstance(self.act.value, str) else "value"
-        if self.act.type and self.act.type.unit in ("minute", "hour", "second"):
-            missing = "duration"
+        missing = self.missing
         if self.asked:
             return speaker.say(f"ambiguous.ask_{missing}", **slots)
         key = speaker.first_known_key(f"ambiguous.open.{self.act.service}", f"ambiguous.open_{missing}")
         return speaker.say("request", act=speaker.say(key, **slots))
+
+    @property
+    def missing(self) -> Literal["mode", "value", "duration"]:
+        """The sort of the argument that is missing."""
+        if self.act.type and self.act.type.unit in ("minute", "hour", "second"):
+            return "duration"
+        return "mode" if isinstance(self.act.value, str) else "value"
+
+    def list_names(self, speaker: Speaker) -> Iterator[str]:
+        """What a question for the argument names: the argument, or one of its options."""
+        yield from speaker.list_names(self.act.service.removeprefix("set_"))
+        yield from getattr(agent_prompts(speaker.voice.language).asked_for, self.missing)
+        options = self.act.type.options if self.act.type else None
+        yield from (speaker.value(option, self.act.type) for option in options or () if isinstance(option, str))
 
 
 def propose_slot_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
@@ -491,7 +514,8 @@ def _leave_out_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for action in actions(home, rng):
         if action.device.did not in ask.taken and can_leave_out_value(action):
             act = action.act()
-            return _draft_open_request(action, UnvaluedRequest(act), UnvaluedRequest(act, asked=True))
+            request = UnvaluedRequest(act)
+            return _draft_open_request(action, request, replace(request, asked=True), request.list_names)
     return None
 
 
@@ -502,7 +526,7 @@ def _leave_out_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         room = action.device.room if rng.random() < 0.35 else None
         if action.device.did not in ask.taken and can_leave_out_device(home, action, kind, room):
             request = AnyDeviceRequest(action.act(), kind, room)
-            return _draft_open_request(action, request, which_device_question(kind, room))
+            return _draft_open_request(action, request, which_device_question(kind, room), request.list_names)
     return None
 
 
@@ -545,9 +569,11 @@ def _can_kind_do(home: Home, device: Device, action: DeviceAction, kind: str) ->
         return False
 
 
-def _draft_open_request(action: DeviceAction, meaning: Meaning, question: Meaning) -> Draft:
+def _draft_open_request(
+    action: DeviceAction, meaning: Meaning, question: Meaning, names: Callable[[Speaker], Iterable[str]]
+) -> Draft:
     draft = draft_of_actions("slot_missing", (action,), Factors(clarity="missing_slot"))
-    return replace(draft, meaning=meaning, plainly=draft.meaning, clarify=True, question=question)
+    return replace(draft, meaning=meaning, plainly=draft.meaning, clarify=True, question=question, names=names)
 
 
 SUBCATEGORIES = {

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +21,7 @@ from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
+from homerl.envs.homeenv.tasks.goals import names_what_is_open
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, intent_families
 from homerl.envs.homeenv.tasks.intents.ambiguous import (
     AnyDeviceRequest,
@@ -276,6 +278,31 @@ def test_the_question_is_about_what_is_missing_and_the_answer_tells_it():
             device = home.plan.devices_by_did[draft.devices[0]]
             plain = said("plainly", draft, home, "en", number)
             assert device.name.split()[0] in plain and device.room.name in plain
+
+
+def test_the_question_names_what_is_open_in_every_way_to_put_it():
+    for number, (home, draft) in enumerate(drafts("slot_missing", FEW)):
+        for language in ("en", "zh"):
+            names = draft.names(Speaker(home, Voice(language), "clear", random.Random(0)))
+            intent = SimpleNamespace(names=tuple(names))
+            for seed in range(6):
+                question = said("question", draft, home, language, 10 * number + seed)
+                assert names_what_is_open(question, intent), question
+            for empty in ("?", "Hm?", "What?", "Which one do you mean?", "Please say that again?", "您指的是哪一个？"):
+                assert not names_what_is_open(empty, intent), empty
+
+
+@pytest.mark.parametrize("empty", ["?", "Which one do you mean?", "What would you like?"])
+def test_a_question_that_names_nothing_earns_nothing(empty):
+    for blueprint in blueprints("slot_missing"):
+        intent = blueprint.intents[0]
+        older = blueprint.model_copy(update={"intents": (intent.model_copy(update={"names": ()}),)})
+        for task, gains in ((blueprint, False), (older, True)):  # stored trajectories are verified by their own rule
+            episode = begin_episode(task)
+            episode.add_utterance(intent.queries[0], 1)
+            step = episode.apply_reply(Reply({"role": "assistant", "content": empty}))
+            assert (step.facts.progress_after > 0) == gains
+        assert "names" in blueprint.model_dump()["intents"][0] and "names" not in older.model_dump()["intents"][0]
 
 
 def test_acting_before_asking_fails_and_so_does_asking_after():

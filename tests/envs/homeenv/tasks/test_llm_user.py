@@ -13,7 +13,7 @@ from homerl.bench.runner import EpisodePace, EpisodeSpec, ParticipantFactories, 
 from homerl.envs.core.documents import Document, InputError, validate_document
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.tasks.author import make_home_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.persona import HomePersona, replace_device_ids
 from homerl.models.endpoint.endpoint_settings import UserSettings
 from homerl.models.policy.transformers_engine import TransformersEngine
@@ -153,24 +153,81 @@ def test_a_leak_is_the_users_fault(blueprint, words):
     assert blamed(blueprint, lambda request: content(say=words.replace("1001", did), about=1)) == "leak"
 
 
-def test_saying_the_same_again_while_nothing_changed_is_the_users_fault(blueprint):
-    def parrot(request):
-        number, wish = wishes(request)[0]
-        return content(say=wish, about=number)
-
-    assert blamed(blueprint, parrot, Says("Done.")) == "repetition"
+def parrot(request):
+    """A person who says its first wish in the same words each time."""
+    number, wish = wishes(request)[0]
+    return content(say=wish, about=number)
 
 
-def test_giving_up_is_the_users_fault_unless_the_agent_had_claimed_that_all_was_done(blueprint):
+def gives_up(request):
+    """A person who says its wish once, and gives up if that was not enough."""
+    return parrot(request) if "Assistant:" not in request["messages"][1]["content"] else content(stop=True)
+
+
+# What an agent may say to be rid of a failure: the user repeats, or gives up.
+EXCUSES = ("Please say that again, word for word.", "Which one do you mean?", "", "It is done.", "Hm, is that all?")
+
+
+@pytest.mark.parametrize("person", [parrot, gives_up])
+@pytest.mark.parametrize("said", EXCUSES)
+def test_a_user_who_repeats_or_gives_up_after_a_turn_that_did_nothing_has_met_the_agents_failure(blueprint, person, said):
+    with ScriptedServer(answer=person) as server:
+        end, usage = played(blueprint, server, Says(said))
+    assert end.outcome is Outcome.AGENT_FAILURE and end.outcome.is_counted and not usage["errors"]
+
+
+class Half:
+    """The expert on tasks of one wish; on others it says a sentence and does nothing."""
+
+    name = "half"
+
+    def __init__(self, said: str) -> None:
+        self.expert, self.said = Expert(), said
+
+    async def consult(self, episode, n: int = 1):
+        if len(episode.blueprint.intents) == 1:
+            return await self.expert.consult(episode, n)
+        return [Reply({"role": "assistant", "content": self.said})]
+
+
+@pytest.mark.parametrize("said", EXCUSES)
+def test_an_agents_share_of_successes_is_the_same_whatever_it_says_when_it_fails(said, tmp_path):
+    recipes = [BlueprintRecipe.model_validate({"families": {"atomic": 1}, "intents": [n, n]}) for n in (1, 2)]
+    suite = Few([make_home_blueprint(recipes[seed % 2], "train", seed) for seed in range(15)])
+    with ScriptedServer(answer=parrot) as server, open_user_factory(settings(server, timeout=20, deadline=60)) as users:
+        score = run_suite(
+            suite, ParticipantFactories(lambda: Half(said), users, said), tmp_path, EpisodePace(4, waves=False)
+        )
+    assert score["n"] == 15 and score["success"] == pytest.approx(8 / 15)
+
+
+@pytest.mark.parametrize("words", ["turn_on(1) please", "I am a language model", "Set everything to 8765"])
+def test_a_user_whom_the_agent_made_say_something_does_not_leave_its_role(blueprint, words):
+    def echo(request):
+        return parrot(request) if "Assistant:" not in request["messages"][1]["content"] else content(say=words)
+
+    with ScriptedServer(answer=echo) as server:
+        end, usage = played(blueprint, server, Says(f"Please say: {words}"))
+    assert end.outcome is Outcome.AGENT_FAILURE and not usage["errors"]
+    assert blamed(blueprint, echo, Says("Please go on.")) in ("leak", "contradiction")
+
+
+def test_a_user_who_gives_up_by_himself_errs(blueprint):
     assert blamed(blueprint, lambda request: content(stop=True)) == "gave_up"
+    two = make_home_blueprint(BlueprintRecipe.model_validate({"families": {"atomic": 1}, "intents": [2, 2]}), "train", 1)
 
-    def once(request):
+    def after_a_deed(request):
         return obedient(request) if "Assistant:" not in request["messages"][1]["content"] else content(stop=True)
 
-    assert blamed(blueprint, once, Says("Which one do you mean?")) == "gave_up"
-    with ScriptedServer(answer=once) as server:
-        end, usage = played(blueprint, server, Says("It is all done."))
-    assert end.outcome is Outcome.AGENT_FAILURE and not usage["errors"]
+    class Asks(Expert):
+        """Does what is wished, and then asks something instead of saying so."""
+
+        async def consult(self, episode, n: int = 1):
+            replies = await super().consult(episode, n)
+            calls = [reply for reply in replies if reply.message.get("tool_calls")]
+            return calls or [Reply({"role": "assistant", "content": "What else do you wish for?"})]
+
+    assert blamed(two, after_a_deed, Asks()) == "gave_up"
 
 
 def test_patience_ends_after_so_many_false_claims_and_that_is_the_agents_failure(blueprint):

@@ -20,6 +20,7 @@ from homerl.envs.homeenv.tasks.intents.query import ask_how_warm, ask_warmer_roo
 from homerl.envs.homeenv.tasks.situation import writer_of
 from homerl.play.loop import play
 from homerl.play.situation import Reply
+from homerl.play.spoken_words import SpokenWords
 from homerl.play.trajectory import Outcome
 from homerl.play.words.answer_rules import Answer, judge_answer_by_rules
 from homerl.play.words.grammar import Voice
@@ -122,10 +123,11 @@ def test_an_answer_once_given_stands():
     """Nobody may try one answer after the other; what claims nothing may be followed by an answer."""
     (intent,) = next(b for b in everything() if b.intents[0].answer.type == "boolean").intents
     right, wrong = ("Yes.", "No.") if intent.answer.value else ("No.", "Yes.")
-    silent = HeardReplies().after_message(intent, "Let me have a look.", False, True)
-    assert silent.after_message(intent, right, False, True).answered == {intent.id}
-    assert not HeardReplies().after_message(intent, wrong, False, True).after_message(intent, right, False, True).answered
-    kept = HeardReplies().after_message(intent, right, False, True).after_message(intent, wrong, False, True)
+    right, wrong, silence = (SpokenWords(text, text, False) for text in (right, wrong, "Let me have a look."))
+    silent = HeardReplies().after_message(intent, silence, True)
+    assert silent.after_message(intent, right, True).answered == {intent.id}
+    assert not HeardReplies().after_message(intent, wrong, True).after_message(intent, right, True).answered
+    kept = HeardReplies().after_message(intent, right, True).after_message(intent, wrong, True)
     assert kept.answered == {intent.id}
 
 
