@@ -106,7 +106,7 @@ def _make_meta_model(values: Mapping[str, Any], settings: ModelSettings, fused: 
     if settings.lora:
         try:
             with torch.device("meta"):
-                model = get_peft_model(model, make_lora_config(settings))
+                model = get_peft_model(model, make_lora_config(settings, model))
         except ValueError as error:
             raise InputError(str(error), "model.lora.target_modules", "name modules that this model has") from error
         match_adapter_dtype(model)
