@@ -34,6 +34,7 @@ from homerl.train.model_settings import (
     find_packing_obstacle,
     fuse_liger_kernels,
     make_lora_config,
+    refuse_hidden_decoder,
     sizes_from_config,
 )
 from homerl.train.packing.attention import (
@@ -97,6 +98,7 @@ def _make_meta_model(values: Mapping[str, Any], settings: ModelSettings, fused: 
     except (TypeError, ValueError) as error:
         what = f"transformers makes no language model of its configuration: {str(error).splitlines()[0]}"
         raise InputError(what, "model.name", "name a model that transformers can load") from error
+    refuse_hidden_decoder(model)
     if fused:
         from triton.runtime.jit import KernelInterface
 

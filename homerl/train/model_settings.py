@@ -88,6 +88,15 @@ def fuse_liger_kernels(model: PreTrainedModel) -> None:
     _apply_liger_kernel_to_instance(model, cross_entropy=False, fused_linear_cross_entropy=False)  # TRL has a head
 
 
+def refuse_hidden_decoder(model: PreTrainedModel) -> None:
+    """Raise `InputError` for a model that does not tell which part of it is the decoder, as Llama 4: TRL's head, which needs
+    no complete logits, calls that part.
+    """
+    if model.base_model is model:
+        what = f"{type(model).__name__} does not tell which part of it is the decoder, so that its head cannot be trained"
+        raise InputError(what, "model.name", "train a model of another family")
+
+
 def list_expert_weights(model: Module) -> list[tuple[str, Parameter]]:
     """The weights by name that hold all experts of a layer: stacks of matrices, and no filters of a convolution."""
     from torch.nn.modules.conv import _ConvNd

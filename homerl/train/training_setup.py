@@ -37,6 +37,7 @@ from homerl.train.model_settings import (
     find_packing_obstacle,
     fuse_liger_kernels,
     list_expert_weights,
+    refuse_hidden_decoder,
 )
 from homerl.train.model_sources import find_adapter_base, is_adapter, load_model_tokenizer, resolve_model_source
 from homerl.train.packing.compiled_layers import CompiledLayers
@@ -157,9 +158,7 @@ def load_trainable_model(recipe: TrainingRecipe, source: str) -> PreTrainedModel
         remedy = "pip install 'homerl[kernels]', or leave it at `auto`"
         raise InputError("Liger's kernels are not installed", "model.kernels", remedy)
     model = load_policy(recipe.model, source, starts_without_weights(recipe))
-    if model.base_model is model:
-        what = f"{type(model).__name__} does not tell which part of it is the decoder, so that its head cannot be trained"
-        raise InputError(what, "model.name", "train a model of another family")
+    refuse_hidden_decoder(model)
     switch_off_router_logits(model)
     if uses_liger_kernels(recipe) and torch.cuda.is_available():
         fuse_liger_kernels(model)
@@ -213,7 +212,7 @@ def describe_differences(model: PreTrainedModel | PeftModel, draws: bool) -> Ite
     text = model.config.get_text_config().to_dict()
     if not draws and (settings := list_random_settings(text)):
         yield f"the model's own {', '.join(settings)} is off: rollouts are compared with what was sampled without it"
-    if text.get("router_aux_loss_coef"):
+    if text.get("router_aux_loss_coef") and list_expert_weights(model):
         yield (
             "the router's auxiliary loss (router_aux_loss_coef in the model's configuration) is no part of this training, "
             "so nothing keeps the load of the experts even"

@@ -1,5 +1,6 @@
 """Tiny mixtures of experts through SFT, RLVE and export: trainer, sampler and merged model have equal log-probabilities."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from trl.trainer.utils import add_fused_lm_head
 
 from homerl.envs.core.documents import InputError
 from homerl.report.cards.export import export_model
+from homerl.train.activation_memory import count_model_memory
 from homerl.train.engines import weight_sync as synced
 from homerl.train.engines.transformers import InPlace
 from homerl.train.engines.weight_sync import merge_adapter_weights, name_as_saved
@@ -152,6 +154,9 @@ def test_trainer_sampler_and_merged_model_agree_after_sft_rlve_and_export(
     merged = AutoModelForCausalLM.from_pretrained(exported, dtype=torch.float32)
     torch.testing.assert_close(logps(sampler, one), trained, atol=PRUDENT, rtol=0)
     torch.testing.assert_close(logps(merged, one), trained, atol=PRUDENT, rtol=0)
+    if policy.active_peft_config.target_parameters:
+        with pytest.raises(InputError, match="without --adapter"):
+            export_model(tmp_path / "rlve", str(tmp_path / "adapter"), adapter=True)
     before = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     assert (logps(before, one) - trained).abs().mean() > 100 * PRUDENT
 
@@ -251,6 +256,9 @@ def test_llama_4_is_refused_by_name(tmp_path):
     )
     with pytest.raises(InputError, match=r"model\.name: Llama4ForCausalLM"):
         load_trainable_model(recipe, str(tmp_path))
+    config = json.loads((tmp_path / "config.json").read_text())
+    with pytest.raises(InputError, match=r"model\.name: Llama4ForCausalLM"):  # and by `homerl check`, without weights
+        count_model_memory(config, recipe.model, fused=False, device="cpu", longest=16)
 
 
 def test_a_sampler_with_other_weights_ends_the_run_at_its_first_episode(start, recipes, monkeypatch):
