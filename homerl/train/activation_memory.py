@@ -34,6 +34,7 @@ from homerl.train.model_settings import (
     find_packing_obstacle,
     fuse_liger_kernels,
     make_lora_config,
+    refuse_hidden_decoder,
     sizes_from_config,
 )
 from homerl.train.packing.attention import (
@@ -97,6 +98,7 @@ def _make_meta_model(values: Mapping[str, Any], settings: ModelSettings, fused: 
     except (TypeError, ValueError) as error:
         what = f"transformers makes no language model of its configuration: {str(error).splitlines()[0]}"
         raise InputError(what, "model.name", "name a model that transformers can load") from error
+    refuse_hidden_decoder(model)
     if fused:
         from triton.runtime.jit import KernelInterface
 
@@ -106,7 +108,7 @@ def _make_meta_model(values: Mapping[str, Any], settings: ModelSettings, fused: 
     if settings.lora:
         try:
             with torch.device("meta"):
-                model = get_peft_model(model, make_lora_config(settings))
+                model = get_peft_model(model, make_lora_config(settings, model))
         except ValueError as error:
             raise InputError(str(error), "model.lora.target_modules", "name modules that this model has") from error
         match_adapter_dtype(model)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from homerl.envs.core.documents import read_json
+from homerl.envs.core.documents import InputError, read_json
 from homerl.envs.core.model import Model
 from homerl.host.recipe_files import NUMBER_FORMAT
 from homerl.train.model_sources import is_adapter, read_adapter_base, resolve_model_source
@@ -25,6 +25,7 @@ from homerl.train.tiny_model import TinyConfig
 
 if TYPE_CHECKING:
     from peft import LoraConfig
+    from torch.nn import Module, Parameter
     from transformers import PreTrainedModel
 
 AUTO: Literal["auto"] = "auto"
@@ -87,16 +88,55 @@ def fuse_liger_kernels(model: PreTrainedModel) -> None:
     _apply_liger_kernel_to_instance(model, cross_entropy=False, fused_linear_cross_entropy=False)  # TRL has a head
 
 
-def make_lora_config(settings: ModelSettings) -> LoraConfig | None:
-    """The configuration of the adapter, or None if all weights are trained."""
+def refuse_hidden_decoder(model: PreTrainedModel) -> None:
+    """Raise `InputError` for a model that does not tell which part of it is the decoder, as Llama 4: TRL's head, which needs
+    no complete logits, calls that part.
+    """
+    if model.base_model is model:
+        what = f"{type(model).__name__} does not tell which part of it is the decoder, so that its head cannot be trained"
+        raise InputError(what, "model.name", "train a model of another family")
+
+
+def list_expert_weights(model: Module) -> list[tuple[str, Parameter]]:
+    """The weights by name that hold all experts of a layer: stacks of matrices, and no filters of a convolution."""
+    from torch.nn.modules.conv import _ConvNd
+
+    return [
+        (f"{where}.{name}", weight)
+        for where, part in model.named_modules()
+        if not isinstance(part, _ConvNd)
+        for name, weight in part.named_parameters(recurse=False)
+        if weight.dim() == 3 and "lora_" not in where
+    ]
+
+
+def make_lora_config(settings: ModelSettings, model: Module) -> LoraConfig | None:
+    """The configuration of a model's adapter, or None if all weights are trained.
+
+    Routers that are linear layers with more than one result (PhiMoE's, Llama 4's) have no adapter: peft takes any linear
+    layer's result for one matrix. Raises `InputError` for dropout in the adapters of experts, which peft does not have.
+    """
     if settings.lora is None:
         return None
     from peft import LoraConfig
+    from torch.nn import Linear
 
     lora = settings.lora
+    if lora.dropout and list_expert_weights(model):
+        raise InputError("adapters of experts have no dropout", "model.lora.dropout", "set it to 0")
     modules = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
+    routers = [
+        name
+        for name, part in model.named_modules()
+        if isinstance(part, Linear) and type(part) is not Linear and type(part).forward is not Linear.forward
+    ]
     return LoraConfig(
-        r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=modules, task_type="CAUSAL_LM"
+        r=lora.r,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=modules,
+        exclude_modules=routers or None,
+        task_type="CAUSAL_LM",
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from homerl.host.monitoring import keep_wandb_run, set_monitoring_variables
 from homerl.host.processes import is_main_process
 from homerl.host.terminal import say
 from homerl.models.policy.chat_template import choose_chat_template
+from homerl.train.engines.weight_sync import find_adapted_weights
 from homerl.train.memory_estimate import (
     estimate_training_memory,
     is_compiler_installed,
@@ -30,9 +32,17 @@ from homerl.train.memory_estimate import (
     uses_compiled_layers,
     uses_liger_kernels,
 )
-from homerl.train.model_settings import GB, ModelSettings, find_packing_obstacle, fuse_liger_kernels
+from homerl.train.model_settings import (
+    GB,
+    ModelSettings,
+    find_packing_obstacle,
+    fuse_liger_kernels,
+    list_expert_weights,
+    refuse_hidden_decoder,
+)
 from homerl.train.model_sources import find_adapter_base, is_adapter, load_model_tokenizer, resolve_model_source
 from homerl.train.packing.compiled_layers import CompiledLayers
+from homerl.train.packing.draws import list_random_settings
 from homerl.train.packing.packed_updates import PackedUpdates
 from homerl.train.packing.pass_budget import MemoryProfiler, TokenBudget
 from homerl.train.parallel.parallel_trainer import ParallelTrainer, collective_timeout, parallel_arguments
@@ -43,6 +53,7 @@ from homerl.train.whole_weights import load_adapter_on, load_whole_model
 
 if TYPE_CHECKING:
     from datasets import Dataset
+    from peft import PeftModel
 
 
 def shared_training_arguments(recipe: TrainingRecipe, settings: OptimSettings) -> dict[str, Any]:
@@ -150,9 +161,18 @@ def load_trainable_model(recipe: TrainingRecipe, source: str) -> PreTrainedModel
         remedy = "pip install 'homerl[kernels]', or leave it at `auto`"
         raise InputError("Liger's kernels are not installed", "model.kernels", remedy)
     model = load_policy(recipe.model, source, starts_without_weights(recipe))
+    refuse_hidden_decoder(model)
+    switch_off_router_logits(model)
     if uses_liger_kernels(recipe) and torch.cuda.is_available():
         fuse_liger_kernels(model)
     return model
+
+
+def switch_off_router_logits(model: PreTrainedModel) -> None:
+    """Let a mixture of experts return no scores of its router: only its auxiliary loss needs them, which no update has."""
+    text = model.config.get_text_config()
+    if getattr(text, "output_router_logits", False):  # other configurations stay without the key
+        text.output_router_logits = False
 
 
 def make_trainer_updates(trainer: ParallelTrainer, recipe: TrainingRecipe) -> PackedUpdates:
@@ -166,6 +186,8 @@ def make_trainer_updates(trainer: ParallelTrainer, recipe: TrainingRecipe) -> Pa
     profiler = MemoryProfiler(state, found.headroom)
     compiled = make_compiled_layers(trainer.model, recipe)
     updates = make_packed_updates(trainer.model, recipe, state, profiler.budget, profiler, compiled)
+    for notice in describe_differences(trainer.model, draws=updates.draws):
+        updates.log.warning(notice)
     if not found.fits_in_memory(memory):
         updates.log.warning(f"the estimate of the memory says: {found.describe_fit(memory)}")
     return updates
@@ -181,7 +203,28 @@ def make_packed_updates(
 ) -> PackedUpdates:
     """The packed passes of a model with a budget, by the recipe's attention."""
     half, unpackable = recipe.model.dtype != "float32", find_packing_obstacle(model.config.to_dict())
-    return PackedUpdates(accelerator, budget, recipe.model.attention, half, unpackable, profiler, compiled)
+    draws = isinstance(recipe, SFTRecipe)
+    return PackedUpdates(accelerator, budget, recipe.model.attention, half, unpackable, profiler, compiled, draws)
+
+
+def describe_differences(model: PreTrainedModel | PeftModel, draws: bool) -> Iterator[str]:
+    """What is trained otherwise than a model's own configuration says, or than a person may expect; a sentence each.
+
+    `draws` tells whether the model draws at random in training what it is made to draw.
+    """
+    text = model.config.get_text_config().to_dict()
+    if not draws and (settings := list_random_settings(text)):
+        yield f"the model's own {', '.join(settings)} is off: rollouts are compared with what was sampled without it"
+    if text.get("router_aux_loss_coef") and list_expert_weights(model):
+        yield (
+            "the router's auxiliary loss (router_aux_loss_coef in the model's configuration) is no part of this training, "
+            "so nothing keeps the load of the experts even"
+        )
+    if hasattr(model, "peft_config"):
+        adapted = find_adapted_weights(model)
+        experts = [name for name, weight in list_expert_weights(model) if id(weight) not in adapted]
+        if experts:
+            yield f"the experts have no adapters, for peft knows none for them ({experts[0]} and {len(experts) - 1} more)"
 
 
 def make_compiled_layers(model: PreTrainedModel, recipe: TrainingRecipe) -> CompiledLayers | None:

@@ -26,7 +26,7 @@ def layers(machine: Machine) -> dict[str, Any]:
 
     base = made_at_random(machine, machine.shape("Qwen3-8B"))
     add_fused_lm_head(base, outputs=("log_probs", "entropy", "is_top1"))
-    model, found = get_peft_model(base, make_lora_config(load_recipe(ROOT / "recipes/sft_8b_lora.yaml").model)), {}
+    model, found = get_peft_model(base, make_lora_config(load_recipe(ROOT / "recipes/sft_8b_lora.yaml").model, base)), {}
     for way in UPDATES if not machine.tiny else ("plain", "compiled"):
         if way == "liger":
             fuse_liger_kernels(base)  # last, since it cannot be undone

@@ -109,15 +109,16 @@ def trl(machine: Machine, checkpointing: bool) -> dict[str, Any]:
 
     asked, played = asked_for(machine), json.loads((machine.folder / "rollouts.json").read_text())
     arguments = trl_arguments(machine, asked, checkpointing)
+    model = load(machine, random_model(machine, SIZE))
     with watching(machine, 1, UPDATES) as watch:
         trainer = GRPOTrainer(
-            model=load(machine, random_model(machine, SIZE)),
+            model=model,
             args=arguments,
             reward_funcs=[returned],
             rollout_func=watch.rolling(lambda prompts, trainer: played),
             processing_class=load_chat_tokenizer(asked.model.name),
             train_dataset=Dataset.from_dict({"prompt": [""] * UPDATES * blueprints(machine)}),
-            peft_config=make_lora_config(asked.model),
+            peft_config=make_lora_config(asked.model, model),
         )
         trainer.train()
     tokens = sum(map(len, played["prompt_ids"])) + sum(map(len, played["completion_ids"]))

@@ -84,12 +84,13 @@ class SFT:
             shuffle_dataset=True,
             assistant_only_loss=True,
         )
+        model = load(machine, random_model(machine, self.size))
         trainer = SFTTrainer(
-            model=load(machine, random_model(machine, self.size)),
+            model=model,
             args=arguments,
             train_dataset=load_dialogues(asked.data),
             processing_class=load_chat_tokenizer(asked.model.name),
-            peft_config=make_lora_config(asked.model),
+            peft_config=make_lora_config(asked.model, model),
         )
         with watching(machine, WARM, self.updates(machine)) as watch:
             trainer.train()

@@ -118,7 +118,7 @@ def without_weights(shape: DecoderSizes, recipe: Any) -> Any:
     )
     with torch.device("meta"):
         model = Qwen3ForCausalLM(config).to(torch.bfloat16)
-        return get_peft_model(model, make_lora_config(recipe.model)) if recipe.model.lora else model
+        return get_peft_model(model, make_lora_config(recipe.model, model)) if recipe.model.lora else model
 
 
 def forward(model: Any, sequences: Sequence[TokenSequence]) -> torch.Tensor:

@@ -228,6 +228,9 @@ def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
     if push and Path(source).exists() and not base:
         remedy = "give the base's hub id as --base, or export it merged"
         raise InputError("the adapter's base is a folder here", source, remedy)
+    if above and any(read_json(one / ADAPTER).data.get("target_parameters") for one in adapters):
+        what = "peft makes no single adapter of those of experts that stand on each other"
+        raise InputError(what, str(folder), "export the model merged, without --adapter")
     model = _load_on_base(lowest, base, as_base=True, name=str(lowest) if above else "default")
     if above:
         for one in above:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from homerl.envs.core.documents import InputError
 from homerl.models.policy.policy_agent import Sample
 from homerl.train.engines.contract import EngineKind, EngineRecipe, PolicyTrainer, Refusal
 from homerl.train.model_sources import resolve_complete_model
@@ -20,11 +21,11 @@ from homerl.train.workarounds import add_vllm_options
 if TYPE_CHECKING:
     import torch
     from peft import PeftModel
+    from peft.tuners.lora import LoraLayer
+    from torch.nn import Module, Parameter
+    from transformers import PreTrainedModel
     from transformers import PreTrainedTokenizerBase as Tokenizer
     from trl.generation.vllm_generation import VLLMGeneration
-
-
-ADAPTED = ".base_layer.weight"  # how peft names a weight with an adapter
 
 
 class WeightLock:
@@ -81,26 +82,88 @@ class PrefixHits:
         return share
 
 
+def find_adapted_weights(model: Module) -> dict[int, LoraLayer]:
+    """The layers of a model's adapter, each by the `id` of the weight that it adapts.
+
+    peft wraps a linear layer, and a module whose weights are no layers once for each of these: the experts of a mixture.
+    """
+    from peft.tuners.lora import LoraLayer, ParamWrapper
+
+    layers = [part for part in model.modules() if isinstance(part, LoraLayer)]
+    return {
+        id(part.get_param() if isinstance(part, ParamWrapper) else part.get_base_layer().weight): part for part in layers
+    }
+
+
+def list_own_weights(layer: LoraLayer) -> list[Parameter]:
+    """The weights of a layer of an adapter, without those of what it wraps."""
+    return [weight for name, weight in layer.named_parameters() if "base_layer" not in name]
+
+
 def merge_adapter_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the weights of a model with its adapter merged, by the base model's names. All ranks must iterate together.
 
-    The base stays unchanged to the bit.
+    The base stays unchanged to the bit. Raises `InputError` for an adapter that is no part of a merged weight.
     """
     import torch
 
     from homerl.train.parallel.sharding import gather_weights
 
     base = policy.get_base_model()
+    adapted = find_adapted_weights(base)
+    merged = {id(part) for layer in adapted.values() for part in list_own_weights(layer)}
     for name, weight in base.named_parameters():
         if policy.prefix in name:
+            if id(weight) not in merged:
+                raise InputError(f"the adapter of {name} cannot be merged", "model.lora.target_modules", "leave it out")
             continue
-        layer = base.get_submodule(name.removesuffix(ADAPTED)) if name.endswith(ADAPTED) else None
-        with torch.no_grad(), gather_weights([*layer.parameters()] if layer else [weight]):
+        layer = adapted.get(id(weight))
+        with torch.no_grad(), gather_weights([weight, *(list_own_weights(layer) if layer else ())]):
             whole = weight.data
             if layer is not None:
                 # W + ΔW in float32, rounded once; in half precision the sum would be rounded at each step
                 whole = (whole.float() + layer.get_delta_weight(policy.active_adapter).float()).to(whole.dtype)
             yield name.replace(".base_layer", ""), whole
+
+
+def name_as_saved(model: PreTrainedModel, named: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield weights by the names, and in the shapes, of the model's files, which any server of the model reads.
+
+    transformers keeps all experts of a layer in one weight (`experts.gate_up_proj`), while files have one for each expert;
+    a server may skip a name that it does not know. A weight that is one of several which files keep as one waits for the
+    others, as a copy.
+    """
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import (
+        PrefixChange,
+        WeightConverter,
+        WeightRenaming,
+        rename_source_key,
+        revert_weight_conversion,
+    )
+
+    loaded = getattr(model, "_weight_conversions", None)
+    if loaded is None:  # it was made here, and not read from files
+        made = get_model_conversion_mapping(model, add_legacy=False)
+        loaded = [one for one in made if not isinstance(one, PrefixChange)]
+    if not loaded:
+        yield from named
+        return
+    backwards = [one.reverse_transform() for one in loaded[::-1]]
+    renamings = [one for one in backwards if isinstance(one, WeightRenaming)]
+    converters = [one for one in backwards if isinstance(one, WeightConverter)]
+    parts_of = {pattern: len(one.source_patterns) for one in converters for pattern in one.source_patterns}
+    held: dict[str, dict[str, torch.Tensor]] = {}
+    for name, weight in named:
+        saved, pattern = rename_source_key(name, renamings, converters, reverse=True)
+        parts = held.setdefault(saved, {})
+        parts[name] = weight
+        if len(parts) < parts_of.get(pattern, 1):
+            parts[name] = weight.clone()
+            continue
+        yield from revert_weight_conversion(model, held.pop(saved)).items()
+    for parts in held.values():
+        yield from revert_weight_conversion(model, parts).items()
 
 
 def make_vllm_generation(
@@ -128,7 +191,8 @@ def make_vllm_generation(
 
         def _iter_named_params(self) -> Iterator[tuple[str, torch.Tensor]]:
             named = merge_adapter_weights(self.model) if isinstance(self.model, PeftModel) else super()._iter_named_params()
-            self.unsent = ((name, weight.clone() if self.mode == "server" else weight) for name, weight in named)
+            files = name_as_saved(inner, named)
+            self.unsent = ((name, weight.clone() if self.mode == "server" else weight) for name, weight in files)
             return self.unsent
 
         def sync_weights(self) -> None:

@@ -55,6 +55,7 @@ from homerl.train.packing.attention import (
     use_packed_attention,
 )
 from homerl.train.packing.compiled_layers import CompiledLayers, is_compile_error
+from homerl.train.packing.draws import train_without_draws
 from homerl.train.packing.pass_budget import STEP, MemoryProfiler, TokenBudget
 from homerl.train.packing.prefix_tree import count_shared_places, lexical_order, merge_sequences
 from homerl.train.tensor_shapes import Ids, Indices, ScalarLoss, SumVector, TargetValues
@@ -203,7 +204,8 @@ T = TypeVar("T")
 class PackedUpdates:
     """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head. `half` tells whether it
     computes in a 16-bit number format, and `unpackable` why its sequences cannot share a row, if so
-    (`find_packing_obstacle`). `compiled` are its layers, if they run compiled in packed rows.
+    (`find_packing_obstacle`). `compiled` are its layers, if they run compiled in packed rows. With `draws` they draw at
+    random in training what they are made to draw; else only an adapter's dropout is.
 
     Once a `profiler` has measured a pass, its budget is taken.
 
@@ -221,7 +223,9 @@ class PackedUpdates:
         unpackable: str | None = None,
         profiler: MemoryProfiler | None = None,
         compiled: CompiledLayers | None = None,
+        draws: bool = True,
     ) -> None:
+        self.draws = draws
         self.accelerator, self.budget, self.profiler, self.compiled = accelerator, budget, profiler, compiled
         name, kernel = choose_attention_kernel(attention, accelerator.device.type, half)
         self.kernel, self.half, self.checked = None if unpackable else kernel, half, False
@@ -266,7 +270,10 @@ class PackedUpdates:
             if self.kernel and not self.checked:
                 self._refuse_mixed_sequences(model, sequences)
                 self.checked = True
-            model.train()
+            if self.draws:
+                model.train()
+            else:
+                train_without_draws(model)
             while (done := self._attempt_update(model, sequences, objective, before_exchange)) is None:
                 self._make_room(model)
             self.halvings = 0

@@ -39,7 +39,7 @@ def prepare_policy(
             torch.backends.cuda.matmul.allow_tf32 = True
         head = model.get_output_embeddings()
         head.forward = MethodType(_forward_in_float32, head)
-    if (config := make_lora_config(recipe.model)) is None:
+    if (config := make_lora_config(recipe.model, model)) is None:
         return model
     # ZeRO-3 gathers weights of one number format together, so adapters have the base's
     policy = get_peft_model(model, config, autocast_adapter_dtype=parallel_mode(recipe) != "zero3")

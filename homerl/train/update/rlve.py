@@ -31,10 +31,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate.utils import gather_object
 from torch.nn import Module
@@ -67,6 +69,7 @@ from homerl.train.data.rollout_batches import (
 )
 from homerl.train.engines.contract import chosen_engine
 from homerl.train.model_sources import read_max_positions
+from homerl.train.packing.packed_updates import largest_rounding_gap
 from homerl.train.parallel.parallel_trainer import ParallelTrainer
 from homerl.train.recipe import RLVERecipe, has_sharded_weights, refuse_untrainable, world_size
 from homerl.train.tensor_shapes import TokenLogps
@@ -81,7 +84,7 @@ from homerl.train.update.distillation import add_teacher_advantages, make_teache
 from homerl.train.update.evaluation import HeldOutEvaluation
 from homerl.train.update.objective import RolloutObjective, SampledTokens, collect_sampled_tokens
 from homerl.train.update.policy_and_reference import ReferenceModel, add_scoring_head, prepare_policy
-from homerl.train.watch.lost_signal import Sentinel, signal_metrics
+from homerl.train.watch.lost_signal import Sentinel, refuse_other_sampler, signal_metrics
 from homerl.train.watch.metrics_log import PanelsCallback, log_transcripts, metric_reporters
 from homerl.train.watch.phase_deadlines import PhaseTimer, Watchdog
 from homerl.train.workarounds import load_unsharded
@@ -180,6 +183,7 @@ class RLVETrainer(ParallelTrainer):
     ) -> None:
         self.recipe, self.player, self.steps = recipe, player, arguments.max_steps
         self.batch: RolloutBatch | None = None
+        self.compared = False  # with the sampler
         self.sentinel = Sentinel(recipe.sentinel, distilled=recipe.rlve.distill is not None)
         self._metrics: defaultdict[str, list[float]] = defaultdict(list)  # since the last log
         self.reference = ReferenceModel(recipe, model)  # before the policy gets an adapter or another head
@@ -225,6 +229,7 @@ class RLVETrainer(ParallelTrainer):
             self.batch = self.play_rollouts(step)  # episodes of all ranks, with the credit of their steps
             # what is scored before the first of several optimizer steps stays the same in all of them
             tokens = collect_sampled_tokens(self.batch.own_rollouts())
+            self._compare_with_sampler(tokens, step)
             global_tokens = self._count_tokens(tokens)
             old_logps = reference_logps = None
             if settings.iterations > 1:  # with one, the loss takes those of its own pass
@@ -276,6 +281,26 @@ class RLVETrainer(ParallelTrainer):
             phases.move_seconds("rollout", share, seconds[share])
         phases.begin_training(update)
         return batch
+
+    def _compare_with_sampler(self, tokens: SampledTokens, update: int) -> None:
+        """Once in a run, also one that was resumed: compare an episode's log-probabilities with the trainer's own.
+
+        All ranks call it together. Raises `SignalLost` on all of them if the sampler's are others.
+        """
+        if self.compared:
+            return
+        self.compared = True
+        known = (tokens.versions == update) & np.isfinite(tokens.logps)
+        parts = [slice(start, end) for start, end in pairwise(tokens.starts)]
+        told = [i for i, part in enumerate(parts) if known[part].any()] or [0]
+        shortest = min(told, key=lambda i: len(tokens.sequences[i].ids))
+        part = parts[shortest]
+        own = self.updates.score_sequences(self.model, tokens.sequences[shortest : shortest + 1]).cpu().numpy()
+        gaps = np.abs(own - tokens.logps[part])[known[part]]
+        sums = torch.tensor([gaps.sum(), len(gaps)], dtype=torch.float32, device=self.accelerator.device)
+        gap, count = self.accelerator.reduce(sums).tolist()
+        half = self.updates.half or not chosen_engine(self.recipe.rlve).exact  # another engine has its own number format
+        refuse_other_sampler(gap / max(1, count), largest_rounding_gap(half, self.accelerator.device.type))
 
     def _count_tokens(self, tokens: SampledTokens) -> int:
         """The number of sampled tokens of all ranks."""

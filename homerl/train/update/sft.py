@@ -36,6 +36,7 @@ from homerl.train.training_setup import (
     make_scratch_model,
     make_trainer_updates,
     shared_training_arguments,
+    switch_off_router_logits,
     train_and_save_model,
 )
 from homerl.train.watch.phase_deadlines import TRAIN, PhaseTimer, Watchdog
@@ -70,14 +71,15 @@ def train_sft(recipe: SFTRecipe) -> Path:
     homes = number_homes(list_system_prompts(rows)) if together > 1 else ()
     lengths, each = list(dialogues["length"]), settings.dialogues_per_update
     with load_unsharded():
+        model = load_trainable_model(recipe, source)
         trainer = PackedSFTTrainer(
             recipe,
             RankBatches(lengths, each, world_size(), recipe.seed, settings.in_order, homes, together),
-            model=load_trainable_model(recipe, source),
+            model=model,
             args=arguments,
             train_dataset=dialogues.with_format("numpy"),
             processing_class=tokenizer,
-            peft_config=make_lora_config(recipe.model),
+            peft_config=make_lora_config(recipe.model, model),
         )
     trainer.muon = settings.muon
     with Watchdog(trainer.phases, dict(recipe.deadlines)):
@@ -93,6 +95,7 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
 
     def __init__(self, recipe: SFTRecipe, rank_batches: RankBatches, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        switch_off_router_logits(self.model)  # which TRL switches on for its own loss
         self.rank_batches = rank_batches
         self.phases = PhaseTimer(recipe.out / "ranks", self.accelerator.process_index, ranks=self.accelerator.num_processes)
         self.updates = make_trainer_updates(self, recipe)

@@ -118,3 +118,14 @@ def refuse_infinite_loss(loss: float) -> None:
             f"loss is not finite ({loss}); the weights have not taken the step: look at what this update learns from, or "
             "lower the learning rate"
         )
+
+
+def refuse_other_sampler(gap: float, most: float) -> None:
+    """Raise `SignalLost` if a sampler's first log-probabilities differ from the trainer's by more than rounding does, in the
+    mean of an episode's tokens, in nats."""
+    if not gap <= most:  # nor is it a number where a model gives none
+        raise SignalLost(
+            f"the sampler's log-probabilities of the first episode differ from the trainer's by {gap:.2g} nats a token in "
+            f"the mean, and rounding explains {most:g}: the sampler has other weights, another head or another temperature "
+            "(rlve.engine)"
+        )

@@ -178,8 +178,9 @@ def test_a_sample_that_was_cut_is_counted_or_masked(recipe, updates, monkeypatch
 
     async def ends_half_of_them(self, prompt):
         found = await sample(self, prompt)
-        ids = (*found.ids[:-1], self.tokenizer.eos_token_id) if len(prompt) % 2 else found.ids
-        return Sample(ids, found.logprobs, found.version)
+        if len(prompt) % 2 == 0:
+            return found
+        return Sample((*found.ids[:-1], self.tokenizer.eos_token_id), (*found.logprobs[:-1], math.nan), found.version)
 
     monkeypatch.setattr(InPlace, "sample", ends_half_of_them)
     settings = recipe(updates=1, truncated=truncated, max_tokens=12)
@@ -273,12 +274,13 @@ def _nobody_speaks(patch) -> None:
     patch.setattr(ScriptedUser, "speak", fails)
 
 
-def _sampler_of_other_weights(patch) -> None:
+def _sampler_that_takes_no_weights(patch) -> None:
     sample = InPlace.sample
 
     async def other(self, prompt):
         found = await sample(self, prompt)
-        return Sample(found.ids, tuple(p - 0.5 for p in found.logprobs), found.version)
+        off = 0.5 if found.version else 0.0  # not in the first episodes, which are compared before any update
+        return Sample(found.ids, tuple(p - off for p in found.logprobs), found.version)
 
     patch.setattr(InPlace, "sample", other)
 
@@ -300,7 +302,7 @@ def _certain_policy(patch) -> None:
     ("cause", "provoke"),
     [
         ("no rollouts", _nobody_speaks),
-        ("sampler and trainer disagree", _sampler_of_other_weights),
+        ("sampler and trainer disagree", _sampler_that_takes_no_weights),
         ("entropy collapsed", _certain_policy),
     ],
 )
@@ -391,7 +393,7 @@ def test_thoughts_that_are_masked_are_no_targets_of_the_loss(recipe, updates, mo
 
     async def sample(self, prompt):
         ids = (*self.tokenizer.encode(next(said)), self.tokenizer.eos_token_id)
-        return Sample(ids, (-1.0,) * len(ids))
+        return Sample(ids, (math.nan,) * len(ids))  # not told
 
     monkeypatch.setattr(TransformersEngine, "sample", sample)
     made = recipe(thoughts="masked", updates=1)
@@ -579,7 +581,7 @@ async def sample(self, prompt):
     asked += 1
     text = ["Done.", "<tool_call>", "I see.", "<tool_call>{}", "<tool_call>[", "Yes, of course."][(place + update) % 6]
     ids = self.tokenizer.encode(text) + [self.tokenizer.eos_token_id]
-    return Sample(tuple(ids), (-1.0,) * len(ids))
+    return Sample(tuple(ids), (float("nan"),) * len(ids))
 
 TransformersEngine.sample = sample
 

@@ -40,7 +40,7 @@ def real(config: dict[str, Any], settings: ModelSettings) -> Any:
     made = AutoConfig.for_model(**config)
     model = AutoModelForCausalLM.from_config(made, dtype=getattr(torch, settings.dtype))
     if settings.lora:
-        model = get_peft_model(model, make_lora_config(settings))
+        model = get_peft_model(model, make_lora_config(settings, model))
         match_adapter_dtype(model)
     return model.train()
 
