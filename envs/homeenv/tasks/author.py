@@ -303,10 +303,6 @@ def _repeats_question(draft: Draft, earlier: Sequence[Draft]) -> bool:
     return any((one.subcategory, one.answer, one.reads) == asked for one in earlier)
 
 
-# What an intent takes from its draft as it is: all but the words.
-UNSPOKEN = ("subcategory", "conditions", "automation", "answer", "clarify", "keeps", "reads", "devices", "plan")
-
-
 @dataclass(frozen=True)
 class _Verbaliser:
     """Puts drafts into words, for the home as it is when the episode begins."""
@@ -324,7 +320,15 @@ class _Verbaliser:
             factors=draft.factors.model_copy(update={"noise": "noisy"}) if wording == "noisy" else draft.factors,
             queries=tuple(dict.fromkeys(sentences)),
             clarification=self.say_as_user(draft.plainly or draft.meaning, "clear"),
-            **{name: getattr(draft, name) for name in UNSPOKEN},
+            subcategory=draft.subcategory,
+            conditions=draft.conditions,
+            automation=draft.automation,
+            answer=draft.answer,
+            clarify=draft.clarify,
+            keeps=draft.keeps,
+            reads=draft.reads,
+            devices=draft.devices,
+            plan=draft.plan,
             reply=self.say_plainly(draft.reply) if draft.reply else None,
             question=self.say_plainly(draft.question) if draft.question else None,
             names=self.list_names(draft),

@@ -30,6 +30,7 @@ class Greeting(Model):
 
 ASK = [{"role": "user", "content": "hello"}]
 QUICK = Patience(timeout=0.3, deadline=3.0, tries=4)
+UNHURRIED = Patience(timeout=30.0, deadline=60.0, tries=4)  # where no answer is late: a busy machine may take seconds
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,7 @@ def short_waits(monkeypatch):
     monkeypatch.setattr("homerl.models.endpoint.endpoint.FIRST_WAIT", 0.01)
 
 
-def ask(*servers: ScriptedServer | str, patience: Patience = QUICK, times: int = 1):
+def ask(*servers: ScriptedServer | str, patience: Patience = UNHURRIED, times: int = 1):
     """What `times` requests, one after another, gave: texts and errors; and the endpoint."""
 
     async def talk():
@@ -64,7 +65,7 @@ def test_an_answer_is_counted():
 def test_a_server_that_only_fails_ends_in_an_infra_error_in_time(fault):
     with ScriptedServer(faults=Faults(**{fault: 1.0})) as server:
         begin = time.monotonic()
-        (error,), endpoint = ask(server)
+        (error,), endpoint = ask(server, patience=QUICK)
         assert isinstance(error, InfraError) and time.monotonic() - begin < QUICK.deadline + 30
         assert endpoint.usage.retries >= 2 and server.served[fault] == endpoint.usage.retries
 
@@ -280,7 +281,7 @@ RATE = (
 
 def test_a_rate_limit_that_speaks_of_tokens_is_waited_for():
     with ScriptedServer(faults=Faults(refusals=1.0), refusal=429, reason={"message": RATE}) as asked:
-        (error,), endpoint = ask(asked)
+        (error,), endpoint = ask(asked, patience=QUICK)
     assert not isinstance(error, RequestRefused) and endpoint.usage.retries > 0
 
 
