@@ -253,8 +253,8 @@ def _read_epw_text(path: str) -> str:
         raise InputError(f"the weather file cannot be read: {reason}", path, EPW_REMEDY) from None
     lines = text.replace("\r\n", "\n").rstrip().split("\n")  # splitlines would also split at \x85
     head = lines[0].split(",")
-    place = zip(map(_finite_number, head[6:10]), PLACE)
-    placed = all(number is not None and low <= number <= high for number, (low, high) in place)
+    numbers = zip(map(_finite_number, head[6:10]), PLACE)
+    placed = all(number is not None and low <= number <= high for number, (low, high) in numbers)
     if len(head) < 10 or head[0].upper() != "LOCATION" or not placed:
         what = "not an EPW file: its first line gives no LOCATION with coordinates"
         raise InputError(what, f"{path}:1", EPW_REMEDY)
@@ -266,14 +266,14 @@ def _read_epw_text(path: str) -> str:
         month, day, hour = (_finite_number(field) for field in fields[1:4])
         if (month, day) == (2, 29):
             continue
-        place = _hour_of_year(month, day, hour)
-        if place is None:
+        hour_of_year = _hour_of_year(month, day, hour)
+        if hour_of_year is None:
             what = f"no hour of a year has month {fields[1]}, day {fields[2]} and hour {fields[3]}, which is 1 to 24"
             raise InputError(what, f"{path}:{number}", EPW_REMEDY)
-        if place in rows:
+        if hour_of_year in rows:
             what = f"month {fields[1]}, day {fields[2]}, hour {fields[3]} stands twice; read are files of one record an hour"
             raise InputError(what, f"{path}:{number}", EPW_REMEDY)
-        rows[place] = row
+        rows[hour_of_year] = row
     if len(rows) != HOURS:
         what = f"the file holds {len(rows)} hours, a year has {HOURS}"
         raise InputError(what, f"{path}:{len(lines)}", EPW_REMEDY)

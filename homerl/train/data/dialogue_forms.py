@@ -228,12 +228,13 @@ class _DialogueReader:
             raise UnreadablePart(key, "a call is no object")
         if call.get("type") not in (None, "function"):
             raise UnreadablePart(key, f"a call has the type {call['type']!r}, where only functions are read")
-        function = call.get("function") if isinstance(call.get("function"), Mapping) else call
+        inner = call.get("function")
+        function = inner if isinstance(inner, Mapping) else call
         name = function.get("name")
         if not isinstance(name, str) or not name:
             raise UnreadablePart(key, "a call has no `name`")
-        made = {"id": str(call.get("id") or ""), "type": "function"}
-        return {**made, "function": {"name": name, "arguments": read_arguments(key, function)}}
+        arguments = read_arguments(key, function)
+        return {"id": str(call.get("id") or ""), "type": "function", "function": {"name": name, "arguments": arguments}}
 
     def _add_results(self, turn: Mapping[str, Any], content: str) -> None:
         found = RESULT.findall(content)
@@ -370,7 +371,8 @@ def _read_tool_schemas(key: str, listed: list[Any]) -> Iterator[dict[str, Any]]:
         tool = _parse_if_text(key, tool)
         if not isinstance(tool, Mapping) or tool.get("type") not in (None, "function"):
             raise UnreadablePart(place, "it is no tool of the type `function`")
-        function = tool.get("function") if isinstance(tool.get("function"), Mapping) else tool
+        inner = tool.get("function")
+        function = inner if isinstance(inner, Mapping) else tool
         if not isinstance(function.get("name"), str):
             raise UnreadablePart(place, "it has no `name`")
         told = {part: value for part, value in function.items() if part != "type" and value is not None}
