@@ -14,6 +14,7 @@ import pytest
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, CONFIG
 from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.assistant.serving.consent import is_guarded
 from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -80,6 +81,18 @@ def test_aliases_of_a_file_are_those_of_today(tmp_path: Path, entry: dict[str, A
     made = import_home(load_listing(tmp_path))
     (lamp,) = [one for one in entities_of_plan(made.home.plan) if one.id == "light.lamp"]
     assert [*lamp.names] == names
+
+
+def test_a_relay_is_guarded_by_what_its_owner_calls_it_today(tmp_path: Path) -> None:
+    row = {"entity_id": "switch.relay", "unique_id": "x", "options": {"conversation": {"should_expose": True}}}
+    state = {"entity_id": "switch.relay", "state": "off", "attributes": {"friendly_name": "Relay"}}
+    (tmp_path / "states.json").write_text(json.dumps([state]))
+    guarded = []
+    for aliases in ({"aliases": ["plug"]}, {"aliases": ["plug"], "aliases_v2": [None, "garage door opener"]}):
+        file = {"key": "x", "data": {"entities": [row | aliases]}}
+        (tmp_path / "core.entity_registry").write_text(json.dumps(file))
+        guarded.append(is_guarded(import_home(load_listing(tmp_path)).home, "switch.relay"))
+    assert guarded == [False, True]
 
 
 @pytest.mark.parametrize(
