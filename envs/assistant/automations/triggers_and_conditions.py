@@ -400,12 +400,13 @@ def _names_of_new_state(entity: str, attribute: str | None, value: Any) -> dict[
 
 def _read_number_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
     for entity, test in _number_tests(scope.facts, text, {}):
-        if others := sorted({one or "the time" for one in READ_BY_TEST.findall(test)} - {entity}):
-            raise UnreadableAutomation(
-                f"a trigger by number also reads {', '.join(others)}, whose change sets off nothing there"
-            )
+        lines: tuple[str, ...] = (test,)
+        if {*READ_BY_TEST.findall(test)} - {entity}:  # a change of what else it reads sets off nothing
+            everything = text.get("value_template") is not None
+            watched = scope.facts.watched_paths(entity, text.get("attribute"), everything)
+            lines = (f"changed = {watched}", f"becomes = {test}")
         names = _names_of_new_state(entity, "", None) | {"entity_id": entity}
-        yield RuleTrigger((test,), parse_duration(text.get("for")), names=names)
+        yield RuleTrigger(lines, parse_duration(text.get("for")), names=names)
 
 
 def _read_time_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:

@@ -356,7 +356,12 @@ class RuleAgenda:
             old[slot] = value
         begins = progress.fired != clock and (compiled.earlier is None or compiled.earlier.is_true_of(old, clock))
         begins = begins and (compiled.condition is None or compiled.condition.holds_in(self.home))
-        self._put_rule(index, rule.with_progress(last=now, since=clock if begins else None))
+        if compiled.edge is None:
+            self._put_rule(index, rule.with_progress(last=now, since=clock if begins else None))
+            return
+        holds = compiled.edge.holds_in(self.home)
+        since = progress.since if progress.held else clock if begins else None
+        self._put_rule(index, rule.with_progress(last=now, held=holds, since=since if holds else None))
 
     def _put_rule(self, index: int, rule: HomeRule | None) -> None:
         self.rules[index], self.times[index] = rule, NEVER if rule is None else rule.next_look_time
@@ -448,14 +453,18 @@ class RuleAgenda:
         """
         id = f"{rule.id.partition('#')[0]}#{run}"
         bare = replace(
-            rule.definition, id=id, cron=None, at=None, when=None, hold=0, given=None, watch=None, before=None
+            rule.definition, id=id, cron=None, at=None, when=None, hold=0, given=None,
+            watch=None, before=None, becomes=None,
         )  # fmt: skip
         program, progress = rule.compiled.program, rule.progress
         waiting = RuleProgress(enabled=progress.enabled, run=run, start=start, tried=progress.tried)
         left = []
         for number, trigger in enumerate(wait.triggers, 1):
             says = trigger.definition
-            until = replace(bare, id=f"{id}.{number}", when=says.when, hold=says.hold, watch=says.watch, before=says.before)
+            until = replace(
+                bare, id=f"{id}.{number}", when=says.when, hold=says.hold,
+                watch=says.watch, before=says.before, becomes=says.becomes,
+            )  # fmt: skip
             left.append(HomeRule(until, replace(trigger.compiled, program=program), waiting))
         if wait.timeout is not None and (at := self.home.clock + wait.timeout) <= LATEST:
             late = replace(waiting, due=at, start=wait.late)

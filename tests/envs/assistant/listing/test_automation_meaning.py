@@ -138,6 +138,26 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
     "the number of a trigger": (
         {"triggers": [MOTION, state(MODE, "Away")], "conditions": [{"condition": "trigger", "id": ["1", "7"]}]},
         [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "a bound of a helper, whose change sets off nothing by itself": ({"triggers": [number(above=HUMIDITY)]},
+        [(HUMIDITY, "state", 10.0), (COLD, "state", 16.0)], 2),
+    "nor does it let what holds begin again": ({"triggers": [number(below=HUMIDITY)]},
+        [(HUMIDITY, "state", 10.0), (HUMIDITY, "state", 45.0), (COLD, "state", 16.0)], None),
+    "unless the number was beyond it meanwhile": ({"triggers": [number(below=HUMIDITY)]},
+        [(HUMIDITY, "state", 10.0), (COLD, "state", 20.0), (HUMIDITY, "state", 30.0), (COLD, "state", 21.0)], 4),
+    "a bound of a helper for some time": ({"triggers": [number(above=HUMIDITY, **{"for": 3})]},
+        [(HUMIDITY, "state", 10.0), (COLD, "state", 16.0), (COLD, "state", 17.0), (HUMIDITY, "state", 90.0)], 4),
+    "which ends as the number is back": ({"triggers": [number(above=HUMIDITY, **{"for": 3})]},
+        [(HUMIDITY, "state", 10.0), (COLD, "state", 16.0), (COLD, "state", 9.0), (MODE, "state", "Away"),
+         (MODE, "state", "Home")], None),
+    "a wait for a bound of a helper": (
+        {"actions": [{"wait_for_trigger": [number(above=HUMIDITY)]}, OFF]},
+        [(GUESTS, "state", "on"), (HUMIDITY, "state", 10.0), (COLD, "state", 16.0)], 3),
+    "a number that a template takes of others": (
+        {"triggers": [number(above=50, value_template="{{ state.state | float + states('" + HUMIDITY + "') | float }}")
+                      | {"entity_id": "counter.visitors"}]},
+        [(HUMIDITY, "state", 90.0), ("counter.visitors", "state", 1)], 2),
+    "any change but to some states, of what may be out of reach": (
+        {"triggers": [{"trigger": "state", "entity_id": COLD, "not_to": "unavailable"}]}, [(COLD, "state", 3.0)], 1),
     "a number of a template": (
         {"triggers": [number(below=5, value_template="{{ state.state | float - 10 }}")]}, [(COLD, "state", 14.0)], 1),
     "a template": ({"triggers": [{"trigger": "template", "value_template":
