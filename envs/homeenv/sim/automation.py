@@ -94,8 +94,8 @@ class _StepCompiler:
         if "did" in step:
             texts = step.get("told") or {}
             told = tuple((name, self._compile_text(text)) for name, text in texts.items())
-            action = {key: value for key, value in step.items() if key != "told"}
-            return [CallStep(check_action(self.plan, action, tuple(texts)), told)]
+            action = {key: value for key, value in step.items() if key not in ("told", "anyway")}
+            return [CallStep(check_action(self.plan, action, tuple(texts)), told, bool(step.get("anyway")))]
         if "if" in step:
             return self._compile_branch(step, at)
         if "repeat" in step:
@@ -232,7 +232,7 @@ def make_rule(
     if delay is not None and home.clock + (delay := check_wait_seconds("delay_seconds", delay)) > LATEST:
         raise Refused("out_of_range", f"delay_seconds is {delay}, and the clock ends at {LATEST}")
     steps = [dict(action) if isinstance(action, Mapping) else action for action in actions]
-    plain = all(isinstance(step, dict) and "did" in step and "told" not in step for step in steps)
+    plain = all(isinstance(step, dict) and "did" in step and not step.keys() & {"told", "anyway"} for step in steps)
     rule = Rule(
         id=id or next_rule_id(home),
         actions=tuple(check_action(home.plan, action) for action in steps) if plain else (),

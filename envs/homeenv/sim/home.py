@@ -402,12 +402,14 @@ class RuleAgenda:
                 return
             step, at = program[at], at + 1
             match step:
-                case CallStep(action, told):
+                case CallStep(action, told, anyway):
                     self._note_tried(own, action)
                     try:
                         arguments = dict(action.arguments) | {name: _argument_value(text, home) for name, text in told}
                         HomeState.call(home, action.did, action.service, (), arguments)
                     except Refused:
+                        if anyway:
+                            continue
                         self._note_tried(own, *(later.action for later in program[at:] if isinstance(later, CallStep)))
                         raise
                     advance_counters(home, 0)

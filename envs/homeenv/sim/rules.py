@@ -20,7 +20,8 @@ A rule makes calls, or carries out steps, which may wait. A rule that waits leav
 are then deleted. `automation.py` makes rules. `home.py` runs them.
 
 Steps are JSON, one of these forms each:
-- `{did, locator, arguments}`, a call; `told` has arguments as expressions, which are evaluated when the call is made;
+- `{did, locator, arguments}`, a call; `told` has arguments as expressions, which are evaluated when the call is made; with
+  `anyway` the steps go on if it is refused;
 - `{if, then, else}`; `{repeat, do}` with a number; `{while, do}`; `{do, until}`;
 - `{only_if}`, which ends the list that it is in, unless it holds; `{stop: true}`, which ends all;
 - `{delay}`, seconds or an expression of seconds;
@@ -268,10 +269,11 @@ class HomeRule:
 
 @dataclass(frozen=True)
 class CallStep:
-    """A call; `told` are the arguments that are worked out."""
+    """A call; `told` are the arguments that are worked out. `anyway` says that a refusal ends nothing."""
 
     action: Action
     told: tuple[tuple[str, Condition], ...] = ()
+    anyway: bool = False
 
 
 @dataclass(frozen=True)

@@ -552,6 +552,7 @@ def test_what_is_not_understood_is_reached_by_what_it_names(serve, brought, trig
         template("{{ is_state('switch.' ~ 'x', 'on') }}"),
         template("{% from 'tools.jinja' import lit %}{{ lit() }}"),
         template("{{ lamp is match('!') }}"),
+        template("{{ is_state(lamp, 'on') and is_state('light.porch', 'on') and 'a' is match('!') }}"),
         template("{{ broken"),
         event("state_changed"),
         event("{{ kind }}"),
