@@ -72,6 +72,7 @@ class Home(HomeState):
     def advance(self, seconds: int, most: int | None = None) -> list[FiredRule]:
         """Let `seconds` pass (an int, 0..`LONGEST`), or fewer, until `most` events. Returns what the rules did, in order.
 
+        Where several rules act at an event, each of them counts as one.
         Raises `ValueError` if the number is outside these bounds, or if the clock would pass `LATEST`.
         """
         if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST:
@@ -87,9 +88,11 @@ class Home(HomeState):
                 if agenda.grown:  # a rule waits, perhaps for what none waited for before
                     watches, agenda.grown = _watches_of_rules(self, agenda.remaining_rules()), False
                 to, events = _next_event(self, air, end, watches, agenda), events + 1
-                end = to if events == most else end
+                end = to if most is not None and events >= most else end
                 _move_clock(self, air, to, end, watches)
-                fired += agenda.fire_due_rules()
+                acted = agenda.fire_due_rules()
+                fired += acted
+                events += max(len(acted) - 1, 0)
             self.air_stale = False  # each rule that acted has already updated the air of its rooms
         self.rules = agenda.remaining_rules()
         return fired

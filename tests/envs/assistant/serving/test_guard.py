@@ -633,6 +633,8 @@ def test_time_may_end_after_some_events(brought):
     some.advance(3600, 10)
     same.advance(10)
     assert some.clock == home.clock + 10 and some.state_key() == same.state_key()
+    (busy := brought(EACH_SECOND, EACH_SECOND).home.fork()).advance(3600, 10)
+    assert busy.clock == home.clock + 6, "each of two that act at a time counts"
 
 
 def test_foresight_runs_once_a_sentence_and_beside_the_loop(serve, brought, monkeypatch):
