@@ -395,14 +395,16 @@ def _read_changes(scope: AutomationScope, text: Mapping[str, Any], entity: str) 
             return facts.is_state(entity, values)
         return " or ".join(f"({facts.is_attribute_value(entity, attribute, value)})" for value in values)
 
-    names = {"entity_id": entity, "attribute": attribute, "for": None}
+    names = {"entity_id": entity, "attribute": attribute, "for": None, "from_state": _state_as_named(entity, _raise_past)}
+    if attribute is None and len(said.get("from", ())) == 1:
+        names |= {"from_state": _state_as_named(entity, said["from"][0])}
     if said.keys() == {"to"}:
         for value in dict.fromkeys(said["to"]):
             yield RuleTrigger((among([value]),), hold, names=names | _names_of_new_state(entity, attribute, value))
         return
     if said.keys() == {"from"} and len(said["from"]) == 1:
-        before = {} if attribute else {"from_state": _state_as_named(entity, said["from"][0])}
-        yield RuleTrigger((f"not ({among(said['from'])})",), hold, names=names | before)
+        named = names | _names_of_new_state(entity, attribute, None)
+        yield RuleTrigger((f"not ({among(said['from'])})",), hold, names=named)
         return
     everything = not text.keys() & {"to", "from", "not_to", "not_from", "attribute"}
     if hold and (everything or ("from" in said and "to" not in said)):
@@ -411,10 +413,9 @@ def _read_changes(scope: AutomationScope, text: Mapping[str, Any], entity: str) 
     for key, form in (("from", "{}"), ("not_from", "not ({})")):
         lines += [f"before = {form.format(among(said[key]))}"] if key in said else []
     lines += [f"not ({among(said['not_to'])})"] if "not_to" in said else []
-    known = {"from_state": _state_as_named(entity, said["from"][0])} if len(said.get("from", ())) == 1 else {}
     for value in dict.fromkeys(said.get("to", [None])):
         more = [among([value])] if "to" in said else []
-        yield RuleTrigger((*lines, *more), hold, names=names | known | _names_of_new_state(entity, attribute, value))
+        yield RuleTrigger((*lines, *more), hold, names=names | _names_of_new_state(entity, attribute, value))
 
 
 def _names_of_new_state(entity: str, attribute: str | None, value: Any) -> dict[str, Any]:
@@ -425,8 +426,12 @@ def _names_of_new_state(entity: str, attribute: str | None, value: Any) -> dict[
     return {"to_state": _state_as_named(entity, value) | {"attributes": TemplateValue("attributes", entity=entity)}}
 
 
+def _raise_past() -> Any:
+    raise UnreadableAutomation("a template reads the state before, which a trigger does not name")
+
+
 def _state_as_named(entity: str, state: Any) -> dict[str, Any]:
-    """What templates read of a state that a trigger names."""
+    """What templates read of a state of an entity that a trigger names."""
     return {"state": state, **entity_identity(entity)}
 
 

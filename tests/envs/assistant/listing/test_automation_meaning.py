@@ -123,6 +123,10 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
         [(GUESTS, "state", "on"), (GUESTS, "state", "unavailable"), (GUESTS, "state", "on")], 3),
     "a change from a state to any": ({"triggers": [{"trigger": "state", "entity_id": MODE, "from": "Away"}]},
         [(MODE, "state", "Away"), (MODE, "state", "Home")], 2),
+    "a change from a state, to which it is not back": (
+        {"triggers": [{"trigger": "state", "entity_id": MODE, "from": "Away"}],
+         "conditions": ["{{ trigger.from_state.state == 'Away' and trigger.to_state.state == 'Home' }}"]},
+        [(MODE, "state", "Away"), (MODE, "state", "Night"), (MODE, "state", "Away"), (MODE, "state", "Home")], 4),
     "any change": ({"triggers": [{"trigger": "state", "entity_id": MODE}]}, [(MODE, "state", "Away")], 1),
     "a change of an attribute": ({"triggers": [{"trigger": "state", "entity_id": "climate.heatpump"}]},
         [("climate.heatpump", "temperature", 22.0)], 1),
@@ -234,6 +238,9 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
     "the parts of the id of what has changed": (
         {"conditions": ["{{ trigger.to_state.domain == 'input_boolean' and trigger.to_state is not none }}",
                         "{{ trigger.entity_id.split('.')[1] == 'guest_mode' }}"]}, [(GUESTS, "state", "on")], 1),
+    "what was before is there": (
+        {"conditions": ["{{ trigger.from_state is not none and trigger.from_state.object_id == 'guest_mode' }}"]},
+        [(GUESTS, "state", "on")], 1),
     "an attribute of what came to a state": (
         {"triggers": [state("climate.heatpump", "off")],
          "conditions": ["{{ trigger.to_state.attributes.temperature > 21 }}"]},
@@ -357,6 +364,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
         },
         "before something was changed",
     ),
+    "the state before": ({"conditions": ["{{ trigger.from_state.state != 'unavailable' }}"]}, "the state before"),
     "a random wait": ({"actions": [{"delay": "{{ range(1, 9) | random }}"}, OFF]}, "not known"),
     "a wait for a word": ({"actions": [{"delay": {"minutes": "{{ trigger.platform }}"}}, OFF]}, "a duration is"),
     "a list that may change": (
