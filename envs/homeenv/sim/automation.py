@@ -282,9 +282,8 @@ def _compile_trigger(plan: FixedPlan, told: Any) -> HomeRule:
     if "time_cron" in lines or (when is None and "changed" not in lines):
         raise Refused("wrong_type", "a step waits for a condition or a change, not for a time")
     hold = check_wait_seconds("hold_seconds", told.get("hold", 0))
-    of_change = {name: lines.get(LINES[name]) for name in ("watch", "before", "becomes")}
-    rule = Rule("", (), when=when, hold=hold, **of_change)
-    return compile_rule(rule, plan)
+    watch, before, becomes = (lines.get(LINES[name]) for name in ("watch", "before", "becomes"))
+    return compile_rule(Rule("", (), when=when, hold=hold, watch=watch, before=before, becomes=becomes), plan)
 
 
 def _watched_slots(text: str, plan: FixedPlan) -> tuple[int, ...]:
