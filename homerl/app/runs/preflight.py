@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import yaml
@@ -33,7 +34,7 @@ from homerl.train.model_sources import (
     load_model_tokenizer,
     resolve_model_source,
 )
-from homerl.train.recipe import DistillSettings, parallel_mode, refuse_untrainable, world_size
+from homerl.train.recipe import DistillSettings, RLVESections, parallel_mode, refuse_untrainable, world_size
 from homerl.worlds.registry import source_parts
 
 OFFLINE = "`--wandb.mode offline` keeps metrics beside the run, for `wandb sync`"
@@ -187,6 +188,26 @@ def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: fl
     check_machine(recipe, path)
     yield from (f"rehearsal: {line}" for line in rehearse_recipe(recipe))
     yield from (f"prompts: {'warning: ' * found.warns}{found.line}" for found in measure_prompts(recipe, path))
+    yield from (f"limits: warning: {line}" for line in find_other_limits(recipe))
+
+
+def find_other_limits(recipe: BaseRecipe) -> Iterator[str]:
+    """A line for each limit of RLVE's episodes that is another in the suites in which the recipe then uses the model.
+
+    A policy learns to end where its episodes end: within fewer messages than it has later, it tries nothing twice. A
+    `benchmark` has limits of its own, so it is not compared.
+    """
+    bench = getattr(recipe, "bench", None)
+    if not isinstance(recipe, RLVESections) or bench is None or all(suite.benchmark for suite in bench.suites):
+        return
+    used = asdict(bench.limits)
+    for name, trained in asdict(recipe.limits).items():
+        if trained != used[name]:
+            values = " and ".join("null" if value is None else str(value) for value in (trained, used[name]))
+            yield (
+                f"limits.{name} and bench.limits.{name} are {values}; train within the limits in which the model is used, "
+                "or it learns to give up early"
+            )
 
 
 def recipe_to_yaml(recipe: Recipe) -> str:
