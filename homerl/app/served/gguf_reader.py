@@ -77,7 +77,8 @@ class GGUFModel:
         vocabulary = {text: number for number, text in enumerate(texts) if kinds[number] != kind_of.UNUSED}
         merges = [tuple(merge.split(" ")) for merge in self._find("tokenizer.ggml.merges")]
         tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token=unknown))
-        tokenizer.normalizer = normalizers.NFC() if split in COMPOSED else None
+        if split in COMPOSED:
+            tokenizer.normalizer = normalizers.NFC()
         tokenizer.pre_tokenizer, tokenizer.decoder = make_pre_tokenizer(split), decoders.ByteLevel()
         marked = [(text, kind) for text, kind in zip(texts, kinds, strict=True)]
         tokenizer.add_special_tokens(
@@ -101,7 +102,7 @@ class GGUFModel:
         said = {name: self._find(f"{self.architecture}.{key}") for name, key in SIZES.items()}
         said["rms_norm_eps"] = float(str(np.float32(said["rms_norm_eps"])))  # the file has 9.999999974752427e-07 of 1e-06
         rope = {"rope_type": "default", "rope_theta": self._find(f"{self.architecture}.rope.freq_base")}
-        return AutoConfig.for_model(
+        config: PretrainedConfig = AutoConfig.for_model(
             self.architecture,
             **{name: value for name, value in said.items() if value is not None},
             rope_parameters=rope,
@@ -109,6 +110,7 @@ class GGUFModel:
             tie_word_embeddings=tied or HEAD not in self.tensors,
             bos_token_id=self._find("tokenizer.ggml.bos_token_id"),
         )
+        return config
 
     def read_weights(
         self, shapes: Mapping[str, tuple[int, ...]], config: Any, told: Callable[[int, int], None]
