@@ -28,12 +28,14 @@ from homerl.train.engines.contract import chosen_engine
 from homerl.train.memory_estimate import estimate_all_stages, find_process_memory, is_liger_installed
 from homerl.train.model_settings import ModelSettings
 from homerl.train.model_sources import (
+    explain_base_download,
     is_local_model_name,
     is_model_folder,
     is_on_hub,
     load_model_tokenizer,
     resolve_model_source,
 )
+from homerl.train.offline_bases import BASES
 from homerl.train.recipe import DistillSettings, RLVESections, parallel_mode, refuse_untrainable, world_size
 from homerl.worlds.registry import source_parts
 
@@ -111,7 +113,8 @@ def _find_missing_weights(recipe: BaseRecipe) -> list[str]:
         elif is_local_model_name(name):
             lacking.append(f"there is no model folder {name} (train it first, or name a hub model)")
         elif not is_on_hub(name):
-            lacking.append(f"the weights of {name} are neither cached nor reachable on the hub")
+            how = f" ({explain_base_download(name)})" if name in BASES else ""
+            lacking.append(f"the weights of {name} are neither cached nor reachable on the hub{how}")
     return lacking
 
 

@@ -13,6 +13,7 @@ import wandb
 from homerl.app.runs.preflight import check_machine, find_other_limits, refuse_other_process_count, summarise_recipe
 from homerl.app.runs.recipe import load_recipe
 from homerl.envs.core.documents import InputError
+from homerl.train.offline_bases import BASES
 from homerl.train.recipe import RLVERecipe
 
 TOLD = ("WANDB_MODE", "WANDB_DIR", "WANDB_ENTITY", "WANDB_PROJECT")
@@ -51,6 +52,19 @@ def test_the_service_knows_folder_and_owner_when_it_is_first_asked(tmp_path, ask
     with pytest.raises(InputError, match="nobody is logged in"):
         check_machine(recipe(tmp_path), "r.yaml")
     assert asked == [dict(zip(TOLD, ("online", str(tmp_path / "run"), "lab", "homes"), strict=True))]
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=lambda base: base.name)
+def test_a_base_that_is_missing_is_told_with_the_command_that_makes_it(tmp_path, monkeypatch, base):
+    monkeypatch.setenv("HOMERL_BASES", str(tmp_path))
+    monkeypatch.setattr("homerl.app.runs.preflight.is_on_hub", lambda name: False)
+    wanted = recipe(tmp_path, model={"name": base.hub}, wandb={"mode": "disabled"})
+    with pytest.raises(InputError) as caught:
+        check_machine(wanted, "r.yaml")
+    assert f"the weights of {base.hub} are neither" in str(caught.value) and base.build_command in str(caught.value)
+    base.base_folder.mkdir()
+    (base.base_folder / "config.json").touch()
+    check_machine(wanted, "r.yaml")
 
 
 @pytest.mark.parametrize("changes", [{"wandb": {"mode": "offline"}}, {"wandb": {"mode": "disabled"}}, {"report_to": []}])
