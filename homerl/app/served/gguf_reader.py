@@ -80,7 +80,7 @@ class GGUFModel:
         if split in COMPOSED:
             tokenizer.normalizer = normalizers.NFC()
         tokenizer.pre_tokenizer, tokenizer.decoder = make_pre_tokenizer(split), decoders.ByteLevel()
-        marked = [(text, kind) for text, kind in zip(texts, kinds, strict=True)]
+        marked = [*zip(texts, kinds, strict=True)]
         tokenizer.add_special_tokens(
             [AddedToken(text, normalized=False) for text, kind in marked if kind == kind_of.CONTROL]
         )
