@@ -1,6 +1,6 @@
-"""A baseline in actual use: Home Assistant's sentence matcher.
+"""What a sentence means to Home Assistant's sentence matcher, in a home.
 
-`hassil` matches the request against the sentences of `home-assistant-intents`. What the recognised intent does is that of
+`hassil` matches the sentence against those of `home-assistant-intents`. What the recognised intent does is that of
 `envs/homeenv/sim/assist`, whose tools do the same. Like Home Assistant, it has no dialogue, memory or conditions.
 
 Invariant: a sentence that is not recognised, or that means nothing in the home, makes no call.
@@ -12,8 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.agents.baselines import BaselineAgent
 from homerl.envs.homeenv.sim.assist.entities_of_home import (
     AssistEntity,
     EntityCall,
@@ -26,8 +24,6 @@ from homerl.envs.homeenv.sim.assist.value_translation import translation_table
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.situation import home_situation_of, writer_of
-from homerl.play.episode import Episode
 
 try:
     from hassil import Intents, RecognizeResult, recognize_best
@@ -36,19 +32,6 @@ try:
 except ModuleNotFoundError as missing:
     what = f"the package {missing.name} is not installed"
     raise InputError(what, where="hassil", remedy="pip install 'homerl[serve]'") from None
-
-
-class HassilAgent(BaselineAgent):
-    """Recognises one sentence and makes the calls that it means."""
-
-    name = "hassil"
-
-    def answer_user(self, episode: Episode, said: str) -> Message:
-        """The calls that the sentence means, or an apology if it was not recognised."""
-        calls = calls_of_sentence(home_situation_of(episode).home, said, episode.blueprint.language)
-        if calls:
-            return writer_of(episode).write_calls(calls)
-        return writer_of(episode).write_reply("Sorry, I could not understand that.")
 
 
 def calls_of_sentence(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:

@@ -1,0 +1,7 @@
+"""Sentences of Home Assistant's users, and what they mean in a home.
+
+- `matching.py`: what a sentence means to Home Assistant's own matcher.
+
+`home-assistant-intents`, which holds the sentences, comes with the extra `serve`. So nothing of this package is imported
+before a recipe or a command asks for it.
+"""
