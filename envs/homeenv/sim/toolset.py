@@ -142,6 +142,7 @@ def to_json_line(value: Any) -> str:
 # How scripted agents write
 
 Reads = Sequence[tuple[str, str]]  # (did, attribute path) pairs that an agent wants to read
+NOW = ("", "clock")  # such a pair, for the time
 
 
 class Call(Protocol):
@@ -303,6 +304,7 @@ class Toolset:
             labels a device.
         automations: whether the agent can make automations. Such an agent is told the time.
         aliases: whether the agent is told the aliases of rooms and devices.
+        clock: whether a tool tells the time (`NOW`), which the agent is not told otherwise.
         one_answer: whether the agent gives one JSON object and no tool calls. The object is the arguments of the only
             tool. Its `response` is said to the user, and `mode: clarify` marks the response as a question.
         shown: the description of the home in the prompt of such an agent, which cannot query anything.
@@ -319,6 +321,7 @@ class Toolset:
     writer: Callable[[Home, str, Callable[[Device], str]], ToolsetWriter]
     automations: bool = False
     aliases: bool = False
+    clock: bool = False
     one_answer: bool = False
     shown: Callable[[Home], Any] | None = None
     offer: Callable[[Home], tuple[Tool, ...]] | None = None

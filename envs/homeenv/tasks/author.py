@@ -153,6 +153,10 @@ class BlueprintRecipe(Model):
         exclude_if=lambda whole: not whole,
         description="Whether plans for a set name all of it: for agents that see no states.",
     )
+    doors: LateShare = Field(
+        0.0,
+        description="Share of the `atomic` wishes about what opens, locks or arms, where the home has such: doors, covers.",
+    )
     preserve: bool = Field(True, description="Whether success needs that nothing else has changed.")
     toolset: ToolsetName = Field(
         "homeflow",
@@ -256,12 +260,14 @@ def _draw_candidate(recipe: BlueprintRecipe, split: Split, seed: int, home: Home
     spared = rng.choice(controllable)
     parts: list[tuple[str, Draft, Wording]] = []
     full = recipe.prompt == "full"  # the agent is told about floors and the user's place
-    timed = full or TOOLSETS[recipe.toolset].automations
+    tools = TOOLSETS[recipe.toolset]
+    timed = full or tools.automations
     for number in range(rng.randint(*recipe.intents)):
         taken = frozenset((spared, *(did for _, draft, _ in parts for did in draft.concerned_devices)))
         wording = _draw_weighted(recipe.wordings, rng)
         family, propose = _draw_family(recipe, rng)
         ask = Ask(wording, taken, recipe.devices, number == 0, full, timed, language, recipe.whole_sets)
+        ask = replace(ask, later=tools.automations, clock=tools.clock, doors=recipe.doors)
         draft = propose(home, rng if family in SHARED_STREAM else spawn_stream(rng, family), ask)
         if draft is None or _repeats_question(draft, [earlier for _, earlier, _ in parts]):
             break

@@ -65,7 +65,8 @@ class HeardReplies:
         if said.question and intent.clarify:
             asked |= {intent.id} if untouched and names_what_is_open(said.text, intent) else set()
         elif intent.answer is not None and intent.id not in misled:
-            reading = judge_answer_by_rules(intent.answer, said.claims)
+            words = said.text if intent.answer.type == "talk" else said.claims  # to talk is to ask, too
+            reading = judge_answer_by_rules(intent.answer, words)
             answered |= {intent.id} if reading == "right" else set()
             misled |= {intent.id} - answered if reading == "wrong" else set()
         return HeardReplies(answered, asked, misled)
@@ -119,13 +120,21 @@ def _goals_of_intent(intent: Intent, start: Home) -> Iterator[Goal]:
         yield Goal(id, lambda home, heard: id in heard.answered, answer=True)
 
 
+CLAIMS_NOTHING = ("admission", "talk")  # the types of answers to what wants nothing that can be done
+
+
 def goals_on_home(intents: Iterable[Mapping[str, Any]]) -> dict[int, set[int]]:
-    """By the id of each intent, given as plain data: where in Φ its goals on the home are, in the order of Φ."""
+    """By the id of each intent, given as plain data: where in Φ its goals on the home are, in the order of Φ.
+
+    The goal of a wish that cannot be met is one: who claims to have met it claims something about the home.
+    """
     found, at = {}, 0
     for intent in intents:
         first = at + bool(intent.get("clarify"))
         end = first + len(intent.get("conditions", ())) + (intent.get("automation") is not None)
-        found[intent["id"]], at = {*range(first, end)}, end + (intent.get("answer") is not None)
+        answer = intent.get("answer")
+        hopeless = answer is not None and answer["type"] in CLAIMS_NOTHING
+        found[intent["id"]], at = {*range(first, end + hopeless)}, end + (answer is not None)
     return found
 
 
