@@ -673,6 +673,13 @@ class WorldAdapter(ABC):
         """
         return count_false_claims(trajectory)
 
+    def dangerous_acts(self, trajectory: Trajectory) -> int | None:
+        """The number of times that the agent moved what opens, locks, arms or burns otherwise than it was asked to.
+
+        None in a world that has no such things, which is the default.
+        """
+        return None
+
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """Additional columns of a result."""
         return {}
