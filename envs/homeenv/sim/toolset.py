@@ -304,7 +304,6 @@ class Toolset:
             labels a device.
         automations: whether the agent can make automations. Such an agent is told the time.
         aliases: whether the agent is told the aliases of rooms and devices.
-        clock: whether a tool tells the time (`NOW`), which the agent is not told otherwise.
         one_answer: whether the agent gives one JSON object and no tool calls. The object is the arguments of the only
             tool. Its `response` is said to the user, and `mode: clarify` marks the response as a question.
         shown: the description of the home in the prompt of such an agent, which cannot query anything.
@@ -314,6 +313,7 @@ class Toolset:
         listed: how the prompt lists the devices of a home; one a line if left out.
         missing: the result of a call of a tool that is not there.
         beyond: whether no tool reaches a product that has services.
+        clock: whether a tool tells the time (`NOW`), which the agent is not told otherwise.
     """
 
     tools: tuple[Tool, ...]
@@ -321,7 +321,6 @@ class Toolset:
     writer: Callable[[Home, str, Callable[[Device], str]], ToolsetWriter]
     automations: bool = False
     aliases: bool = False
-    clock: bool = False
     one_answer: bool = False
     shown: Callable[[Home], Any] | None = None
     offer: Callable[[Home], tuple[Tool, ...]] | None = None
@@ -329,6 +328,7 @@ class Toolset:
     listed: Callable[[Home], str] | None = None
     missing: Callable[[str], RunResult] | None = None
     beyond: Callable[[DeviceSpec], bool] | None = None
+    clock: bool = False
 
     def tools_of_home(self, home: Home) -> tuple[Tool, ...]:
         """The tools of an agent in a home."""

@@ -44,16 +44,14 @@ class ForeignCommand:
             template
             for intent in INTENTS
             for template in known.templates_of_intent(self.language, intent, speaker.voice.frames)
-            if self.entity.domain in (template.required_values("domain") or ())
+            if self.entity.domain in (template.required_values("domain") or ()) and not template.names_alone
         ]
         for _ in range(TRIES if found else 0):
             slots = known.FilledSlots(self.language, speaker.rng, speaker.voice.temperature, names, VALUES)
             try:
-                text = slots.write(speaker.rng.choice(found))
+                return slots.write(speaker.rng.choice(found))
             except known.CannotBeFilled:
                 continue
-            if len(text.split()) > len(self.entity.name.split()) or self.language == "zh":  # more than the name
-                return text
         raise NoSentence
 
 

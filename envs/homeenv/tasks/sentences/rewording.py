@@ -45,6 +45,7 @@ from homerl.play.words.grammar import NoSentence, Split, Voice, split_of
 
 DRAWN = 60  # texts of a wish before it is given up
 CHECKED = 5  # of these, how many are given to the matcher, which takes some 40 ms each
+BY_NAME = frozenset(("scene", "script"))  # of these the name alone is asked for; of others it asks for nothing
 BOUNDS = ("most", "least")  # ways to change something up to the bound of its range
 ASKS = {  # by the type of an answer: the responses of Home Assistant whose questions have such an answer
     "boolean": ("one_yesno", "any", "all"),
@@ -79,6 +80,8 @@ class IntentWish:
         if (domains is not None and not domains & self.domains) or (fixed is not None and {fixed} != self.domains):
             return False
         if self.asks and template.block.response not in self.asks:
+            return False
+        if template.names_alone and not self.domains <= BY_NAME:
             return False
         return self.here or not template.is_about_here
 

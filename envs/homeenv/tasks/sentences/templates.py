@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from hassil.expression import Expression, ListReference
+from hassil.expression import Expression, ListReference, Sentence
 from hassil.intents import IntentData, RangeSlotList, SlotList, TextSlotList, WildcardSlotList
 
 from homerl.envs.homeenv.language.speaker import SPELLED, number_in_words
 from homerl.envs.homeenv.tasks.sentences.matching import load_hassil_sentences
 from homerl.play.words.grammar import Pool, assign_frame_pools, draw_pieces, draw_zipf_index, normalise_spaces
+
+NAMES = frozenset(("name", "area", "floor"))  # lists of the home's own names
 
 
 class CannotBeFilled(Exception):
@@ -31,12 +33,16 @@ class CannotBeFilled(Exception):
 
 @dataclass(frozen=True)
 class SentenceTemplate:
-    """A template of an intent's sentences, its block, and the pools that contain it."""
+    """A template of an intent's sentences, its block, and the pools that contain it.
+
+    One that `names_alone` can be said without any word beside the names of things: "the kitchen lamp".
+    """
 
     intent: str
     block: IntentData
     expression: Expression
     pools: tuple[str, ...]
+    names_alone: bool
 
     def required_values(self, key: str) -> frozenset[str] | None:
         """The values that the block's context asks of a key, such as the domains of what is named; None if it asks none."""
@@ -53,12 +59,18 @@ class SentenceTemplate:
 def templates_by_intent(language: str) -> Mapping[str, tuple[SentenceTemplate, ...]]:
     """All templates of a language. Raises `InputError` for a language without any."""
     intents, _ = load_hassil_sentences(language)
+    rules = intents.expansion_rules
+
+    def names_alone(sentence: Sentence, block: IntentData) -> bool:
+        known = rules | block.expansion_rules
+        return not sentence.get_required_clauses(known) and set(sentence.list_names(known)) <= NAMES
+
     found = {}
     for name, intent in intents.intents.items():
         texts = dict.fromkeys(text for block in intent.data for text in block.sentence_texts)
         pools = assign_frame_pools(tuple(texts))
         found[name] = tuple(
-            SentenceTemplate(name, block, sentence.expression, pools[sentence.text or ""])
+            SentenceTemplate(name, block, sentence.expression, pools[sentence.text or ""], names_alone(sentence, block))
             for block in intent.data
             for sentence in block.sentences
         )

@@ -12,6 +12,7 @@ import pytest
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.matcher_agent import HassilAgent
 from homerl.envs.homeenv.diversity import draw_utterances
+from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
 from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -122,6 +123,16 @@ def test_a_wish_without_such_a_sentence_is_said_in_our_words_or_not_made():
     assert make_home_blueprint(ours, "train", 0).intents[0].family == "multi_turn"
     with pytest.raises(InputError, match="no sentence of this split"):
         make_home_blueprint(recipe(families={"multi_turn/correction": 1.0}), "train", 0)
+
+
+def test_a_name_alone_asks_for_nothing_but_a_scene_or_a_script():
+    alone = [one for templates in templates_by_intent("en").values() for one in templates if one.names_alone]
+    assert {one.intent for one in alone} == {"HassTurnOn"}
+    assert any("scene" in (one.required_values("domain") or ()) for one in alone)
+    for seed in range(8):
+        home = home_from_json(made(seed).home, "home")
+        names = {entity.name.lower() for entity in entities_of_plan(home.plan) if entity.domain not in ("scene", "script")}
+        assert not names & {text.removeprefix("the ").lower() for text in made(seed).intents[0].queries}
 
 
 def test_a_step_is_never_said_as_a_value():
