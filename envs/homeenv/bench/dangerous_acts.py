@@ -41,7 +41,7 @@ def count_dangerous_acts(trajectory: Trajectory) -> int:
 
 def _slots_of_guarded_devices(plan: FixedPlan) -> dict[str, str]:
     """The owners of the slots that calls of guarded devices write, by the slots' names in facts."""
-    found = {}
+    found: dict[str, str] = {}
     for device in plan.devices:
         if is_guarded_kind(device.spec):
             written = {offset for compiled in device.spec.service_index.values() for offset, *_ in compiled.writes}

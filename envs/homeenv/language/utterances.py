@@ -25,7 +25,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
-from homerl.play.words.grammar import WIDE, Split, Voice, draw_of_split, write_sentence
+from homerl.play.words.grammar import WIDE, Split, Style, Voice, draw_of_split, write_sentence
 
 USUAL = {"opened": 6, "garbled": 5, "taken back": 4, "stuttered": 3, "paused": 3, "closed": 2}  # relative frequencies
 SLOPPY = USUAL | {"clipped": 3}
@@ -191,7 +191,8 @@ def apply_writing_style(text: str, home: Home, voice: Voice, rng: random.Random)
 
 def draw_sentence(meaning: Meaning, home: Home, voice: Voice, wording: Wording, rng: random.Random) -> str:
     """The words of a sentence, of either split."""
-    style = rng.choice(("clear", "colloquial")) if wording == "noisy" else wording
+    styles: tuple[Style, ...] = ("clear", "colloquial")
+    style = rng.choice(styles) if wording == "noisy" else "colloquial" if wording == "people" else wording
     short = bool(voice.writing.short) and rng.random() < voice.writing.short
     speaker = Speaker(home, voice, style, rng, short)
     text = meaning.words(speaker)

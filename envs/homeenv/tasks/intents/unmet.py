@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator
 
 from homerl.envs.homeenv.language.meaning import Target
-from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
+from homerl.envs.homeenv.language.speaker import Slot, Speaker, frame_meaning
 from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
@@ -41,7 +41,7 @@ def propose_asked(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     if not lacking:
         return None
     device, what = rng.choice(lacking)
-    slots = {
+    slots: dict[str, Slot] = {
         "target": Target.of_device(device),
         "number": str(rng.choice(TENS)),
         "colour": frame_meaning(f"colour.{rng.choice(COLOURS)}"),
