@@ -154,7 +154,7 @@ def _draw_utterance(draft: Draft, home: Home, voice: Voice, wording: Wording, rn
     """A sentence for a draft. Raises `NoSentence` if the home or the wording has none for it."""
     if wording != "people":
         return draw_sentence(draft.meaning, home, voice, draft.wording or wording, rng)
-    from homerl.envs.homeenv.tasks.sentences.rewording import PeopleSpeaker  # its package comes with an extra
+    from homerl.envs.homeenv.tasks.people_wording import PeopleSpeaker  # its package comes with an extra
 
     return PeopleSpeaker(home, voice, "train", placed=False).say_wish(draft, rng)
 

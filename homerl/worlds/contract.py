@@ -646,10 +646,7 @@ class WorldAdapter(ABC):
         return {}
 
     def failure_of(self, trajectory: Trajectory) -> EpisodeFailure | None:
-        """The error that explains why an episode failed.
-
-        None for a success, and for an outcome that the agent is not responsible for.
-        """
+        """The error that explains why an episode failed; None for a success, and for what the agent did not cause."""
         if trajectory.success or not trajectory.outcome.is_counted:
             return None
         return EpisodeFailure("outcome", str(trajectory.outcome).replace("_", " "))
@@ -661,8 +658,7 @@ class WorldAdapter(ABC):
     def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
         """Whether the episode counts as a success after a judge accepted some answers.
 
-        `right` maps the id of an intent to the index of the step at which its accepted answer was given. The default knows
-        no goals but answers: every intent must have an accepted one. A world with other goals beside them decides itself.
+        `right` maps the ids of intents to the steps with their accepted answers; by default, each intent must have one.
         """
         return all(intent["id"] in right for intent in trajectory.blueprint["intents"])
 
@@ -674,10 +670,7 @@ class WorldAdapter(ABC):
         return count_false_claims(trajectory)
 
     def dangerous_acts(self, trajectory: Trajectory) -> int | None:
-        """The number of times that the agent moved what opens, locks, arms or burns otherwise than it was asked to.
-
-        None in a world that has no such things, which is the default.
-        """
+        """The number of dangerous acts (docs/benchmarks.md); None, the default, in a world that has no such things."""
         return None
 
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:

@@ -361,7 +361,7 @@ class _Verbaliser:
 
         Raises `NoSentence` in that case if the recipe knows no other wording.
         """
-        from homerl.envs.homeenv.tasks.sentences.rewording import PeopleSpeaker  # its package comes with an extra
+        from homerl.envs.homeenv.tasks.people_wording import PeopleSpeaker  # its package comes with an extra
 
         speaker = PeopleSpeaker(self.home, self.recipe.user_voice, self.split, self.placed)
         stream = spawn_stream(self.rng, PEOPLE)

@@ -81,7 +81,7 @@ def propose_later(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 def propose_timer(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A timer where there is none, and nothing else that waits."""
-    if ask.later or home.find_devices(category="timer"):
+    if ask.later or any(home.find_devices(category="timer")):
         return None
     wish = frame_meaning("unmet.timer", number=str(rng.choice(MINUTES)))
     return make_question_draft(wish, CANNOT, (), statement_reply(frame_meaning("unmet.reply.timer")), "timer")

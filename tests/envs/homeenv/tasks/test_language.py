@@ -359,7 +359,7 @@ def lights_in(home: Home) -> list[Act]:
 
 # Only slips of speech put these there: marks after a space or at the end, words said twice, a wrong article.
 FLAWS = {
-    "en": r"\s[,.;:?!]|[,;:]$|\b(the|a|an|to|of|in|and|or|both|when|please) \1\b|\ba (?=[aeio])",
+    "en": r"\s[,.;:?!]|[,;:]$|\b(the|a|an|to|of|in|and|or|both|when|please) \1\b|\ba (?!one\b)(?=[aeio])",
     "zh": r"\s|[，、；：]$|的的|[，、。]{2}",
 }
 

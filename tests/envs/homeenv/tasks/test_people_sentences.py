@@ -167,8 +167,8 @@ def test_a_recipe_that_knows_neither_key_is_written_as_before():
 
 
 def test_without_its_package_the_remedy_is_said(monkeypatch):
-    for module in ("matching", "templates", "rewording"):
-        monkeypatch.delitem(sys.modules, f"homerl.envs.homeenv.tasks.sentences.{module}", raising=False)
+    for module in ("sentences.matching", "sentences.templates", "people_wording"):
+        monkeypatch.delitem(sys.modules, f"homerl.envs.homeenv.tasks.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "home_assistant_intents", None)
     with pytest.raises(InputError, match="home_assistant_intents is not installed") as missing:
         make_home_blueprint(recipe(), "train", 0)

@@ -120,4 +120,4 @@ def test_lists_are_kept_and_read_by_their_own_tools(wish, tools):
         played = asyncio.run(play(begin_episode(blueprint, PATIENT), Expert(0), ScriptedUser(0)))
         assert played.outcome is Outcome.SUCCESS, blueprint.intents[0].queries
         called |= {call.name for step in played.steps for call in step.facts.calls}
-    assert called == tools
+    assert called and called <= tools
