@@ -82,6 +82,7 @@ class HomeEnvWorld(WorldAdapter):
     failure_of = late("homerl.envs.homeenv.bench.cases", "classify_home_failure")
     cases = late("homerl.envs.homeenv.bench.cases", "collect_home_cases")
     closing_flaws = late("homerl.envs.homeenv.bench.cases", "home_closing_flaws")
+    dangerous_acts = late("homerl.envs.homeenv.bench.dangerous_acts", "count_dangerous_acts")
     holds_with = late("homerl.envs.homeenv.bench.cases", "has_met_home_goals")
     card = late("homerl.envs.homeenv.card", "build_home_card")
 

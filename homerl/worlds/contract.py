@@ -646,10 +646,7 @@ class WorldAdapter(ABC):
         return {}
 
     def failure_of(self, trajectory: Trajectory) -> EpisodeFailure | None:
-        """The error that explains why an episode failed.
-
-        None for a success, and for an outcome that the agent is not responsible for.
-        """
+        """The error that explains why an episode failed; None for a success, and for what the agent did not cause."""
         if trajectory.success or not trajectory.outcome.is_counted:
             return None
         return EpisodeFailure("outcome", str(trajectory.outcome).replace("_", " "))
@@ -672,6 +669,10 @@ class WorldAdapter(ABC):
     def false_claims(self, trajectory: Trajectory) -> int | None:
         """The number of turns that end with a claim of success while the home does not show it, or None."""
         return None if (flaws := self.closing_flaws(trajectory)) is None else [*flaws].count(FALSE_CLAIM)
+
+    def dangerous_acts(self, trajectory: Trajectory) -> int | None:
+        """The number of dangerous acts (docs/benchmarks.md); None, the default, in a world that has no such things."""
+        return None
 
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """Additional columns of a result."""

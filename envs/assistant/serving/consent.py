@@ -53,18 +53,15 @@ from homerl.envs.assistant.serving.secret_masking import HIDDEN
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.devices.device_spec import Device
+from homerl.envs.homeenv.sim.devices.guarded_kinds import KINDS, is_guarded_kind
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import ANYTHING
 
 GUARD_WORDS, ANSWERS = (Path(__file__).with_name(name) for name in ("guard.yaml", "consent.yaml"))
 
-KINDS = frozenset(  # these open the home, arm it, or can set it on fire
-    "lock alarm_control_panel alarm_panel siren garage_door opener oven stove gas_valve valve water_heater".split()
-)
 INDIRECT = frozenset(  # their effects are not in the twin; the last ones have no devices, but automations call them
     "script scene automation button input_button group remote rest_command shell_command python_script pyscript mqtt".split()
 )
-HARMLESS_COVERS = frozenset("awning blind curtain damper shade shutter".split())  # another class may let somebody in
 DECLARED = frozenset(  # these say by their kind what they are: a lamp in a garage is no garage door
     "air_conditioner air_purifier ceiling_fan climate clothes_rack cover curtain dehumidifier dishwasher dryer fan "
     "humidifier lawn_mower light media_player refrigerator speaker thermostat timer todo tv vacuum washer".split()
@@ -136,7 +133,7 @@ def is_guarded(home: Home, did: str, held: frozenset[str] = frozenset(), within:
             return kind not in DECLARED - {"cover"}
         return did in held or kind in KINDS | INDIRECT | {"cover"} or _tells_to_guard([did], kind)
     data = device.spec.userdata
-    if data.category in KINDS | INDIRECT or (data.category == "cover" and data.subcategory not in HARMLESS_COVERS):
+    if data.category in INDIRECT or is_guarded_kind(device.spec):
         return True
     if not device.spec.service_index:
         return False

@@ -112,6 +112,10 @@ def answer_in_words(answer: Answer) -> str:
         give = f" (give or take {answer.tolerance:g})" if answer.tolerance else ""
         unit = {"count": "", None: ""}.get(answer.unit, f" {answer.unit}")
         return f"{answer.value:g}{unit}{give}"
+    if answer.type == "admission":
+        return "that it cannot be done"
+    if answer.type == "talk":
+        return "anything that claims nothing"
     told: Any = answer.value
     if answer.type == "weekday":
         return DAYS[int(told)].capitalize()

@@ -67,7 +67,8 @@ class HeardReplies:
         if said.question and intent.clarify:
             asked |= {intent.id} if untouched and names_what_is_open(said.text, intent) else set()
         elif intent.answer is not None and intent.id not in misled:
-            reading = judge_answer_by_rules(intent.answer, said.claims)
+            words = said.text if intent.answer.type == "talk" else said.claims  # to talk is to ask, too
+            reading = judge_answer_by_rules(intent.answer, words)
             answered |= {intent.id} if reading == "right" else set()
             misled |= {intent.id} - answered if reading == "wrong" else set()
         return HeardReplies(answered, asked, misled)
@@ -121,8 +122,14 @@ def _goals_of_intent(intent: Intent, start: Home) -> Iterator[Goal]:
         yield Goal(id, lambda home, heard: id in heard.answered, answer=True)
 
 
+CLAIMS_NOTHING = ("admission", "talk")  # the types of answers to what wants nothing that can be done
+
+
 class GoalPlaces(NamedTuple):
-    """Where in Φ the goals of an intent are: that of its clarifying question, if it needs one, and those on the home."""
+    """Where in Φ the goals of an intent are: that of its clarifying question, if it needs one, and those on the home.
+
+    The goal of a wish that cannot be met is one on the home: who claims to have met it claims something about the home.
+    """
 
     question: int | None
     home: frozenset[int]
@@ -134,7 +141,8 @@ def find_goal_places(intents: Iterable[Intent]) -> dict[int, GoalPlaces]:
     for intent in intents:
         first = at + intent.clarify
         end = first + len(intent.conditions) + (intent.automation is not None)
-        found[intent.id] = GoalPlaces(at if intent.clarify else None, frozenset(range(first, end)))
+        hopeless = intent.answer is not None and intent.answer.type in CLAIMS_NOTHING
+        found[intent.id] = GoalPlaces(at if intent.clarify else None, frozenset(range(first, end + hopeless)))
         at = end + (intent.answer is not None)
     return found
 

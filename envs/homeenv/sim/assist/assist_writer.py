@@ -4,6 +4,9 @@ A call names the device and its domain, and its area too if other devices have t
 a domain in a room are one call for the area, and many that are all of a domain in the home are one call for the domain. Such
 a call stands at the place of the first call that it replaces, unless its effect would differ from one call after the other.
 
+The items of a list are changed and read by its own tools. One that is added begins with a capital there, so a plan that
+adds one without does not fit.
+
 Invariant: a plan for which `unfit` is None has the same effect, written and executed, as the plan itself.
 """
 
@@ -17,7 +20,18 @@ from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
-from homerl.envs.homeenv.sim.assist.assist_tools import CONTEXT, TOOLS
+from homerl.envs.homeenv.sim.assist.assist_tools import (
+    ADD,
+    CLOCK,
+    COMPLETE,
+    CONTEXT,
+    DONE,
+    ITEMS,
+    OPEN,
+    REMOVE,
+    TOOLS,
+    offered_assist_tools,
+)
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD, AssistArea, AssistEntity, EntityCall, entities_of_plan
 from homerl.envs.homeenv.sim.assist.intents import (
     EntityConstraints,
@@ -30,13 +44,14 @@ from homerl.envs.homeenv.sim.assist.intents import (
 from homerl.envs.homeenv.sim.assist.value_translation import IntentRules, to_slot_value, translation_table
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.toolset import Call, Limits, Reads, StructuredWriter, parse_turn_tool_calls
+from homerl.envs.homeenv.sim.toolset import NOW, Call, Limits, Reads, StructuredWriter, Tool, parse_turn_tool_calls
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 ON = "intent__HassTurnOn"
 MANY = 5  # entities that are one call for the home, where nobody lists them by name
 MOST_LOOKS = 3  # entities that are read one by one
 RUN = {tool.name: tool for tool in TOOLS}
+ITEMS_BY_STATUS = (OPEN, DONE)  # attributes of a list, which its own tool reads
 
 
 @dataclass(frozen=True)
@@ -57,7 +72,9 @@ class AssistWriter(StructuredWriter):
     reads = True
 
     def call(self, call: Call) -> dict[str, Any]:
-        """The intent that makes a service call. A call that no intent makes is written as a mistake would be."""
+        """The tool that makes a service call. A call that no tool makes is written as a mistake would be."""
+        if written := self._write_own_tool(call):
+            return written
         return self._write_intent(self._find_intent(call) or self._mistake_for(call))
 
     def write_calls(self, calls: Sequence[Call], reply: str | None = None) -> Message:
@@ -86,14 +103,24 @@ class AssistWriter(StructuredWriter):
     def was_made_in(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
         """A call was made if an intent of the turn means its device and makes it."""
         made = list(parse_turn_tool_calls(turn))
-        return lambda call: any(self._makes_call(tool, arguments, call) for tool, arguments in made)
+
+        def was_made(call: Call) -> bool:
+            if written := self._write_own_tool(call):
+                return next(parse_turn_tool_calls([call_message(written)])) in made
+            return any(self._makes_call(tool, arguments, call) for tool, arguments in made)
+
+        return was_made
 
     def look(self, did: str) -> Message:
         """A query of the device's first entity."""
         return self._query_entities(self._entities_of(did)[:1])
 
     def read(self, slots: Reads) -> Message:
-        """A query of the entities that show these attributes."""
+        """A query of the entities that show these attributes, or of the time."""
+        if NOW in slots:
+            return call_message(tool_call(CLOCK, {}))
+        if lists := [self._list_of(did) for did, path in slots if path in ITEMS_BY_STATUS and self._list_of(did)]:
+            return call_message(*(tool_call(ITEMS, {"todo_list": one.name}) for one in lists if one))
         return self._query_entities(self._entities_that_show(slots))
 
     def read_all(self, slots: Reads, placed: bool) -> Message:
@@ -107,27 +134,43 @@ class AssistWriter(StructuredWriter):
     def unfit(self, calls: Sequence[Call], reads: Reads) -> str | None:
         """Why these calls cannot be written or these attributes cannot be read, or None if they can."""
         for did, path in reads:
-            if not any(_is_shown(entity, self.home, path) for entity in self._entities_of(did)):
+            told = (did, path) == NOW or (path in ITEMS_BY_STATUS and self._list_of(did) is not None)
+            if not told and not any(_is_shown(entity, self.home, path) for entity in self._entities_of(did)):
                 return f"'{path.rpartition('.')[2]}' is not shown"
         # The plan is executed twice: as service calls in one copy of the home, and as intents in another.
         wanted, here = self.home.fork(), AssistWriter(self.home.fork(), self.done, self.label)
         for call in calls:
-            intent = here._find_intent(call)
-            if intent is None or intent.entity is None:
-                return f"no intent for '{call.service.rpartition('.')[2]}'"
-            slots = here._exact_slots(intent.tool, intent.entity, intent.values)
+            if written := here._write_own_tool(call):
+                (name, slots), *_ = parse_turn_tool_calls([call_message(written)])
+                tool: Tool = next(one for one in offered_assist_tools(here.home) if one.name == name)
+            else:
+                intent = here._find_intent(call)
+                if intent is None or intent.entity is None:
+                    return f"no intent for '{call.service.rpartition('.')[2]}'"
+                slots = here._exact_slots(intent.tool, intent.entity, intent.values)
+                tool = RUN[intent.tool]
             try:
                 wanted.call(call.did, call.service, call.args)
             except Refused:
                 return "the plan is refused"
-            if RUN[intent.tool].run(here.home, slots, Limits()).refusal:
-                return f"'{intent.tool.rpartition('__')[2]}' is refused"
+            if tool.run(here.home, slots, Limits()).refusal:
+                return f"'{tool.name.rpartition('__')[2]}' is refused"
             if here.home.state_key() != wanted.state_key():
-                return f"'{intent.tool.rpartition('__')[2]}' does something else"
+                return f"'{tool.name.rpartition('__')[2]}' does something else"
         return None
 
     def _entities_of(self, did: str) -> list[AssistEntity]:
         return [entity for entity in entities_of_plan(self.home.plan) if entity.device.did == did]
+
+    def _list_of(self, did: str) -> AssistEntity | None:
+        return next((entity for entity in self._entities_of(did) if entity.domain == "todo"), None)
+
+    def _write_own_tool(self, call: Call) -> dict[str, Any] | None:
+        """The call of a list's tool that adds, removes or completes an item; None for any other call."""
+        entity, service = self._list_of(call.did), call.service.rpartition(".")[2]
+        tool = {"add_item": ADD, "remove_item": REMOVE}.get(service)
+        tool = COMPLETE if service == "update_item" and call.args[-1] == DONE else tool
+        return tool_call(tool, {"name": entity.name, "item": call.args[0]}) if entity and tool else None
 
     def _entities_that_show(self, slots: Reads) -> list[AssistEntity]:
         """The first entity of each attribute that shows it now, without repetition."""
@@ -183,6 +226,8 @@ class AssistWriter(StructuredWriter):
         That takes at least `home` entities in the home, or `area` entities in an area. Where the order counts, so that this
         would have another effect or be refused, the calls are written one after the other.
         """
+        if any(self._write_own_tool(call) for call in calls):
+            return [self.call(call) for call in calls]
         intents = _merge_intents([self._find_intent(call) or self._mistake_for(call) for call in calls])
         alike: dict[Any, list[IntentCall]] = {}
         for number, one in enumerate(intents):
