@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 from homerl.envs.core.messages import Message, copy_plain_data
 from homerl.envs.core.world import Action, StepFacts, ToolCall, World
-from homerl.play.words.answer_rules import Reading
 
 JSON_ANSWERS = "json_answers"  # in `Situation.protocol`: words may be JSON
 # How a wish is told other than at once. `Behaviours` (`homerl/models/endpoint/endpoint_settings.py`) has their shares.
@@ -141,6 +140,9 @@ class AddedLimits:
 
 
 NOTHING = AddedLimits()
+
+
+Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the words make no claim that could be the answer
 
 
 @dataclass(frozen=True)

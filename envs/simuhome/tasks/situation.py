@@ -31,8 +31,7 @@ from homerl.envs.simuhome.tasks.answer_checks import goals_answered, stray_chang
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeIntent
 from homerl.envs.simuhome.tasks.sentences import system_message
 from homerl.play.episode import Episode
-from homerl.play.situation import Reply, Situation, WishStanding, standing_by_progress
-from homerl.play.words.answer_rules import Reading
+from homerl.play.situation import Reading, Reply, Situation, WishStanding, standing_by_progress
 
 
 def goal_texts(

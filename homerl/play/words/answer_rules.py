@@ -23,6 +23,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from homerl.envs.core.model import Model
+from homerl.play.situation import Reading
 from homerl.play.spoken_words import admits_failure, says_done
 from homerl.play.words import claim_patterns as signs
 from homerl.play.words import numbers_and_times as moments
@@ -112,7 +113,6 @@ def deny_by_clause(mentions: Sequence[Mention], text: str) -> list[Mention]:
 
 
 ROUNDED = 0.5  # by which a number may be off that sums up others
-Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the text makes no claim that could be the answer
 
 
 class Answer(Model):
