@@ -1,15 +1,12 @@
 """homerl: a training stack for smart-home agents.
 
 What a program of your own needs is here: `load_suite`, `load_tasks`, and the types `Task`, `TaskEnv`, `TaskList` and `Turn`
-(`homerl/tasks/`). They are imported when they are first asked for, so that `import homerl` costs nothing.
+(`homerl/tasks/`). They are imported when they are first asked for, so that `import homerl` costs nothing. Type checkers read
+`__init__.pyi`.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from homerl.tasks.load_tasks import load_suite, load_tasks
-    from homerl.tasks.task_env import Task, TaskEnv, TaskList, Turn
+from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["Task", "TaskEnv", "TaskList", "Turn", "__version__", "load_suite", "load_tasks"]

@@ -26,7 +26,7 @@ def load_suite(name: str, setting: str | None = None, count: int | None = None) 
     """The tasks of a benchmark.
 
     Args:
-        name: The name of a shipped suite, such as "smarthome-bench", or a file that `homerl bench build` wrote.
+        name: The name of a shipped suite, as `homerl bench run` takes it, or a file that `homerl bench build` wrote.
         setting: One of the suite's settings, which decides on tools and prompt; None is the suite's first.
         count: The number of tasks, evenly spread over the suite; None is all.
 
@@ -56,7 +56,7 @@ def load_tasks(
 
     Args:
         source: A recipe of RLVE or of a flywheel, by path or name, such as "recipes/rlve_full.yaml": its blueprints, limits,
-            rewards and the user's behaviours hold. Or the name of a world, such as "simuhome". Or what a recipe has as
+            rewards and the user's behaviours hold. Or the name of a world. Or what a recipe has as
             `blueprints: {recipe: ...}`, as plain data, such as `{"toolset": "assist", "intents": [1, 1]}`.
         count: The number of tasks. None is made before it is asked for.
         first_seed: The seed of the first task; the others follow it. None is the recipe's.
@@ -69,24 +69,25 @@ def load_tasks(
         InputError: The source cannot be read, or its keys are wrong.
 
     Example:
-        tasks = homerl.load_tasks({"world": "homeenv", "intents": [1, 2]}, count=100)
+        tasks = homerl.load_tasks({"intents": [1, 2]}, count=100)
         env = tasks[0].start()
     """
     if isinstance(source, str) and source in known_worlds():
         source = {"world": source}
+    data: Mapping[str, Any]
     if isinstance(source, Mapping):
-        data, document = {"blueprints": {"recipe": source}}, Document(Path("source"), {}, {}, {})
+        data, document = {"blueprints": {"recipe": source}}, Document("source", {}, {}, {})
     else:
         data, document = load_recipe_document(source)
         if not isinstance(data, Mapping) or "blueprints" not in data:
             what = "the recipe has no `blueprints`, so it makes no tasks"
             raise InputError(what, str(source), "give one of `run: rlve` or `run: flywheel`, or what stands below its key")
-    blueprints = data["blueprints"] or {}
+    blueprints: Mapping[str, Any] = data["blueprints"] or {}
     recipe = validate_document(AnyBlueprintSource, document, blueprints.get("recipe") or {})
     limits = validate_document(EpisodeLimits, document, data.get("limits") or {})
     weights = validate_document(RewardWeights, document, data.get("rewards") or {})
     behaviours = validate_document(Behaviours, document, (data.get("user") or {}).get("behaviours") or {})
-    first = blueprints.get("first_seed", TRAINING_SEED) if first_seed is None else first_seed
+    first = int(blueprints.get("first_seed", TRAINING_SEED)) if first_seed is None else first_seed
 
     def make(index: int) -> Task:
         blueprint = make_blueprint_of_seed(recipe, split, first + index)

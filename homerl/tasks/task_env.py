@@ -1,6 +1,6 @@
 """A task as an environment: for a trainer, a search or an agent that is not homerl's. `import homerl` is enough to use it.
 
-    suite = homerl.load_suite("smarthome-bench")
+    suite = homerl.load_suite(NAME)   # as `homerl bench run NAME`
     env = suite[0].start(seed=0)
     turn = env.step('<tool_call>{"name": "get_states", "arguments": {}}</tool_call>')
     print(turn.reward, turn.done, turn.new_messages)
@@ -77,7 +77,7 @@ class TaskEnv:
     """A task in play. `step` takes the agent's next message until `done`. Make one with `Task.start`.
 
     Example:
-        env = homerl.load_suite("smarthome-bench")[0].start()
+        env = homerl.load_suite(name)[0].start()
         while not env.done:
             turn = env.step(my_model(env.messages, env.tools))
     """
@@ -286,7 +286,7 @@ def read_agent_reply(reply: AgentReply, observation: Observation) -> Reply:
         said = words if parsed.malformed else parsed.message["content"]
         read = [_call_in_openai_form(call, at) for at, call in enumerate(calls)]
         return Reply({"role": "assistant", "content": said, "tool_calls": read})
-    if isinstance(reply, Sequence):
+    if isinstance(reply, list | tuple):
         read = [_call_in_openai_form(call, at) for at, call in enumerate(reply)]
         return Reply({"role": "assistant", "content": "", "tool_calls": read})
     raise ValueError(f"a reply is a text, a message or a list of calls, not {type(reply).__name__}")
