@@ -71,7 +71,7 @@ def test_an_agent_with_a_model_elsewhere_begins_without_training(tmp_path: Path)
 def test_a_package_that_was_left_out_is_named_with_its_extra() -> None:
     assert [extra_with_module(name) for name in ("torch", "rank_bm25", "uvicorn", "mcp", "nowhere")] == [
         "train",
-        "train",
+        "env",
         "serve",
         "mcp",
         None,
@@ -81,19 +81,43 @@ def test_a_package_that_was_left_out_is_named_with_its_extra() -> None:
     assert ending_for_error(ModuleNotFoundError("No module named 'homerl.gone'", name="homerl.gone")) is None
 
 
-@pytest.mark.long
-def test_an_agent_answers_from_the_wheel_with_serve_alone(tmp_path: Path) -> None:
-    """The wheel in a fresh environment: what is there, how large it is, and a sentence."""
+def install_wheel(folder: Path, extra: str) -> tuple[Path, dict[str, str]]:
+    """The wheel with an extra alone in a fresh environment: its folder, and the variables with which its programs run."""
     pip = [sys.executable, "-m", "pip"]
-    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
     subprocess.run(wheel, check=True, capture_output=True)
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    (file,), fresh = tmp_path.glob("*.whl"), tmp_path / "fresh"
+    (file,), fresh = folder.glob("*.whl"), folder / "fresh"
     venv.create(fresh, symlinks=True, with_pip=True)
-    install = [fresh / "bin/pip", "install", "-c", ROOT / "constraints.txt", f"{file}[serve]"]
+    install = [fresh / "bin/pip", "install", "-c", ROOT / "constraints.txt", f"{file}[{extra}]"]
     subprocess.run(install, check=True, capture_output=True, env=clean)
     (site,) = fresh.glob("lib/python*/site-packages")
-    assert not (brought("train") - brought("serve")) & {path.name for path in site.iterdir()}
+    assert not (brought("train") - brought(extra)) & {path.name for path in site.iterdir()}
+    return fresh, clean
+
+
+@pytest.mark.long
+def test_tasks_of_all_worlds_are_played_from_the_wheel_with_env_alone(tmp_path: Path) -> None:
+    fresh, clean = install_wheel(tmp_path, "env")
+    (site,) = fresh.glob("lib/python*/site-packages")
+    size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    print(f"{size / 1e6:.0f} MB")
+    assert size < 500_000_000
+    program = (
+        "import homerl\n"
+        "from homerl.worlds.registry import known_worlds\n"
+        "for world in known_worlds():\n"
+        "    turn = homerl.load_tasks(world, count=1)[0].start().step('Done.')\n"
+        "    assert turn.rewards and turn.counts, world\n"
+    )
+    subprocess.run([fresh / "bin/python", "-c", program], check=True, env=clean, cwd=tmp_path)
+
+
+@pytest.mark.long
+def test_an_agent_answers_from_the_wheel_with_serve_alone(tmp_path: Path) -> None:
+    """What is there, how large it is, and a sentence."""
+    fresh, clean = install_wheel(tmp_path, "serve")
+    (site,) = fresh.glob("lib/python*/site-packages")
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     print(f"{size / 1e6:.0f} MB")
     assert size < MOST_BYTES
