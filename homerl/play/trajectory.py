@@ -309,6 +309,11 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
             yield parse_json_line(line, f"{path}:{number}")
 
 
+def read_first_row(file: Path) -> dict[str, Any]:
+    """The first row of a file; empty if there is no file, or no row."""
+    return next(read_rows(file), {}) if file.is_file() else {}
+
+
 def parse_json_line(line: bytes, where: str) -> dict[str, Any]:
     """The object of a line. Raises `InputError` with the place for a broken line."""
     try:

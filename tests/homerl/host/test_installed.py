@@ -25,11 +25,14 @@ MOST_BYTES = 150e6  # of an environment with homerl[serve], pip itself and compi
 
 
 def brought(extra: str) -> set[str]:
-    """The modules of the packages that an extra names."""
-    lines = requires("homerl") or ()
-    return {
-        re.split(r"[^\w-]", line)[0].replace("-", "_").lower() for line in lines if re.search(f"extra == .{extra}", line)
-    }
+    """The modules of the packages that an extra names, itself or by another one of ours."""
+    found = set[str]()
+    for line in requires("homerl") or ():
+        if re.search(rf"extra == .{extra}\b", line):
+            inner = re.match(r"homerl\[([\w,-]+)\]", line)
+            more = set[str]().union(*map(brought, inner[1].split(","))) if inner else {re.split(r"[^\w-]", line)[0]}
+            found |= {name.replace("-", "_").lower() for name in more}
+    return found
 
 
 def loaded(code: str, *arguments: str, **more: str) -> set[str]:
@@ -59,7 +62,6 @@ def test_an_agent_and_its_model_elsewhere_need_nothing_of_training() -> None:
     assert {"starlette", "websockets"} <= loaded(code)
 
 
-@pytest.mark.long
 def test_an_agent_with_a_model_elsewhere_begins_without_training(tmp_path: Path) -> None:
     """The port is taken, so it ends where it would begin to answer."""
     with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as taken:
