@@ -16,7 +16,7 @@ unreadable; for each automation or script that is not taken, a note says why, wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_actions import ActionWriter, Step, can_wait
@@ -72,18 +72,35 @@ async def with_automation_texts(client: HomeAssistantClient, listing: Listing) -
     return listing.with_sources(texts)
 
 
-def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
+@dataclass(frozen=True)
+class ReadableTexts:
+    """What is read of the texts of a listing, by entity. A text is None where the token may not read it."""
+
+    automations: Mapping[str, Any]
+    scripts: Mapping[str, Any]
+
+    @classmethod
+    def of_listing(cls, listing: Listing) -> ReadableTexts:
+        """What is read of the texts of a listing."""
+        told, forms = listing.sources[AUTOMATIONS], listing.sources[FORMS]
+        refers = AutomationReferences(heard=frozenset(list_heard_events(list(told.values()))))
+        scripts = sorted(listing.sources.get(SCRIPTS, {}).items())
+        return cls(
+            {
+                entity: text and keep_readable_parts(text, forms, CODES, refers=refers)
+                for entity, text in sorted(told.items())
+            },
+            {entity: keep_readable_parts(text, forms, CODES) for entity, text in scripts if text is not None},
+        )
+
+
+def add_automations(home: Home, listing: Listing, readable: ReadableTexts) -> list[ImportNote]:
     """Give the home the automations that can be read, and its origin what is not exposed. Returns what cannot be read."""
     notes: list[ImportNote] = []
     hidden: list[Hidden] = []
     unfollowed: list[Unfollowed] = []
     states = {row["entity_id"]: row["state"] for row in listing.sources[STATES]}
-    told = listing.sources[AUTOMATIONS]
-    refers = AutomationReferences(heard=frozenset(list_heard_events(list(told.values()))))
-    texts = {
-        entity: text and keep_readable_parts(text, listing.sources[FORMS], CODES, refers=refers)
-        for entity, text in sorted(told.items())
-    }
+    texts = readable.automations
     heard = acts_by_event(kept for kept in texts.values() if isinstance(kept, Mapping))
     for entity, kept in texts.items():
         if kept is None:
@@ -101,9 +118,9 @@ def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
             home.rules += tuple(rule.with_progress(enabled=states[entity] == "on") for rule in rules)
         else:
             hidden += hidden_rules
-    for entity, text in sorted(listing.sources.get(SCRIPTS, {}).items()):
-        if entity in home.plan.devices_by_did and text is not None:
-            hidden += _read_script(home, entity, keep_readable_parts(text, listing.sources[FORMS], CODES), notes)
+    for entity, text in readable.scripts.items():
+        if entity in home.plan.devices_by_did:
+            hidden += _read_script(home, entity, text, notes)
     if home.plan.origin is not None:
         origin = home.plan.origin.model_copy(update={"hidden": tuple(hidden), "unfollowed": tuple(unfollowed)})
         home.plan = replace(home.plan, origin=origin)
