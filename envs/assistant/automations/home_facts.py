@@ -29,10 +29,13 @@ SUN = "sun.sun"
 
 
 class HomeFacts:
-    """What is told of the entities of a home. `sun` has the seconds since midnight at which it rises and sets."""
+    """What is told of the entities of a home.
 
-    def __init__(self, home: Home, sun: Mapping[str, int]) -> None:
-        self.home, self.sun = home, sun
+    `sun` has the seconds since midnight at which it rises and sets, and `scripts` what is read of the texts of scripts.
+    """
+
+    def __init__(self, home: Home, sun: Mapping[str, int], scripts: Mapping[str, Any]) -> None:
+        self.home, self.sun, self.scripts = home, sun, scripts
 
     def is_state(self, entity: str, states: Sequence[Any]) -> str:
         """That an entity is in one of these states."""
