@@ -289,8 +289,8 @@ class ActionWriter:
         data = {key: value for key, value in given.items() if key != "entity_id"}
         named = [found for place in (target, text, given) if (found := entries_under_key(place, "entity_id"))]
         if entity_domain(service) == "script" and service not in BESIDE:
-            named, service, data = [[service]], "script.turn_on", {"variables": data}
-        given = data.pop("variables", None) if service == "script.turn_on" else None
+            named, service, data = [[service]], "script.turn_on", {"variables": given}
+        handed = data.pop("variables", None) if service == "script.turn_on" else None
         if entity_domain(service) == "automation":
             return self._write_switch(service, named)
         if len(named) != 1:
@@ -300,8 +300,8 @@ class ActionWriter:
         entities = [one for told in named[0] for one in self._read_entities(str(told), service)]
         switched = [one for one in entities if entity_domain(one) == "automation"]
         made = [self._write_call(entity, service, data) for entity in dict.fromkeys(entities) if entity not in switched]
-        if given:
-            made += self._write_script_given(entities, given, bool(text.get("continue_on_error")))
+        if handed:
+            made += self._write_script_given(entities, handed, bool(text.get("continue_on_error")))
         self._forget_states()
         return [*made, *(self._write_switch(service, [switched]) if switched else [])]
 

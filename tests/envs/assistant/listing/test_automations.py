@@ -356,6 +356,11 @@ CALLS = {  # a script, how it is called, and whether that switches the lamp off;
         {"action": "script.turn_on", "target": {"entity_id": SCRIPT}, "data": {"variables": {"lamp": LAMP}}},
         True,
     ),
+    "an entity, which is a field as others are": (
+        {"sequence": [{"action": "light.turn_off", "target": {"entity_id": "{{ entity_id }}"}}]},
+        {"action": SCRIPT, "data": {"entity_id": LAMP}},
+        True,
+    ),
     "what it never reads": ({"sequence": [OFF]}, {"action": SCRIPT, "data": {"title": "Good night, everybody"}}, True),
     "as its own variable": (OURS, {"action": SCRIPT, "data": {"lamp": LAMP}}, True),
     "instead of its own variable": (OURS, {"action": SCRIPT, "data": {"lamp": "light.bed_light"}}, None),
