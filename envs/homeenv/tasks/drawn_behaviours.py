@@ -134,8 +134,8 @@ class _Teller:
             opening = frame_meaning("behaviours.later", act=partial(_join_acts, acts))
             question = frame_meaning("behaviours.ask_when")
             yield self.with_course(self.make_part("disclosure", opening, question=question), whole)
-        elif len(dids) == 1:
-            target = Target.of_device(self.home.plan.devices_by_did[min(dids)])
+        elif len(dids) == 1 and (device := self.home.plan.devices_by_did.get(min(dids))):  # none: the clock, for example
+            target = Target.of_device(device)
             opening, question = (frame_meaning(f"behaviours.{key}", target=target) for key in ("about", "ask_about"))
             yield self.with_course(self.make_part("disclosure", opening, question=question), whole)
 

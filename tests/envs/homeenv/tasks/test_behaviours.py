@@ -128,6 +128,15 @@ def test_without_rates_a_blueprint_and_its_bytes_are_as_before():
     assert SynthesisConfig(user={"behaviours": {"disclosure": 0.1}}).digest != SynthesisConfig().digest
 
 
+def test_a_question_about_no_device_is_not_told_in_parts():
+    """The clock belongs to the home as a whole."""
+    recipe = BlueprintRecipe(toolset="assist", families={"moment": 1}, intents=(1, 1))
+    for seed in range(5):
+        blueprint = make_blueprint_of_seed(recipe, "train", seed)
+        assert {did for did, _ in blueprint.intents[0].reads} == {""}
+        assert blueprint_with_behaviours(blueprint, Behaviours(disclosure=1), recipe) == blueprint
+
+
 def test_the_same_seed_gives_the_same_course():
     once, again = (list(changed("en", "beside_the_point", 10)) for _ in range(2))
     assert once == again
