@@ -133,6 +133,13 @@ class SFTSettings(OptimSettings):
         "forwarded once.",
     )
 
+    router_aux_loss: float | None = Field(
+        None,
+        gt=0,
+        description="Factor of a mixture of experts' auxiliary loss, which keeps the load of its experts even, such as "
+        "the `router_aux_loss_coef` of its configuration; null has none.",
+    )
+
     @model_validator(mode="after")
     def _one_order(self) -> SFTSettings:
         if self.in_order and self.dialogues_per_prompt > 1:

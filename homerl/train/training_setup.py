@@ -45,6 +45,7 @@ from homerl.train.packing.compiled_layers import CompiledLayers
 from homerl.train.packing.draws import list_random_settings
 from homerl.train.packing.packed_updates import PackedUpdates
 from homerl.train.packing.pass_budget import MemoryProfiler, TokenBudget
+from homerl.train.packing.router_balance import RouterBalance
 from homerl.train.parallel.parallel_trainer import ParallelTrainer, collective_timeout, parallel_arguments
 from homerl.train.parallel.sharding import make_empty_model
 from homerl.train.recipe import OptimSettings, SFTRecipe, TrainingRecipe, starts_without_weights
@@ -169,7 +170,7 @@ def load_trainable_model(recipe: TrainingRecipe, source: str) -> PreTrainedModel
 
 
 def switch_off_router_logits(model: PreTrainedModel) -> None:
-    """Let a mixture of experts return no scores of its router: only its auxiliary loss needs them, which no update has."""
+    """Let a mixture of experts return no scores of its router: the auxiliary loss hears them (`RouterBalance`)."""
     text = model.config.get_text_config()
     if getattr(text, "output_router_logits", False):  # other configurations stay without the key
         text.output_router_logits = False
@@ -186,7 +187,7 @@ def make_trainer_updates(trainer: ParallelTrainer, recipe: TrainingRecipe) -> Pa
     profiler = MemoryProfiler(state, found.headroom)
     compiled = make_compiled_layers(trainer.model, recipe)
     updates = make_packed_updates(trainer.model, recipe, state, profiler.budget, profiler, compiled)
-    for notice in describe_differences(trainer.model, draws=updates.draws):
+    for notice in describe_differences(trainer.model, draws=updates.draws, balanced=bool(updates.balance)):
         updates.log.warning(notice)
     if not found.fits_in_memory(memory):
         updates.log.warning(f"the estimate of the memory says: {found.describe_fit(memory)}")
@@ -204,21 +205,24 @@ def make_packed_updates(
     """The packed passes of a model with a budget, by the recipe's attention."""
     half, unpackable = recipe.model.dtype != "float32", find_packing_obstacle(model.config.to_dict())
     draws = isinstance(recipe, SFTRecipe)
-    return PackedUpdates(accelerator, budget, recipe.model.attention, half, unpackable, profiler, compiled, draws)
+    factor = recipe.sft.router_aux_loss if isinstance(recipe, SFTRecipe) else None
+    balance = RouterBalance(model, factor) if factor else None
+    return PackedUpdates(accelerator, budget, recipe.model.attention, half, unpackable, profiler, compiled, draws, balance)
 
 
-def describe_differences(model: PreTrainedModel | PeftModel, draws: bool) -> Iterator[str]:
+def describe_differences(model: PreTrainedModel | PeftModel, draws: bool, balanced: bool = False) -> Iterator[str]:
     """What is trained otherwise than a model's own configuration says, or than a person may expect; a sentence each.
 
-    `draws` tells whether the model draws at random in training what it is made to draw.
+    `draws` tells whether the model draws at random in training what it is made to draw, `balanced` whether the loss has the
+    routers' part.
     """
     text = model.config.get_text_config().to_dict()
     if not draws and (settings := list_random_settings(text)):
         yield f"the model's own {', '.join(settings)} is off: rollouts are compared with what was sampled without it"
-    if text.get("router_aux_loss_coef") and list_expert_weights(model):
+    if not balanced and text.get("router_aux_loss_coef") and list_expert_weights(model):
         yield (
             "the router's auxiliary loss (router_aux_loss_coef in the model's configuration) is no part of this training, "
-            "so nothing keeps the load of the experts even"
+            "so nothing keeps the load of the experts even; in SFT sft.router_aux_loss adds it"
         )
     if hasattr(model, "peft_config"):
         adapted = find_adapted_weights(model)

@@ -58,6 +58,7 @@ from homerl.train.packing.compiled_layers import CompiledLayers, is_compile_erro
 from homerl.train.packing.draws import train_without_draws
 from homerl.train.packing.pass_budget import STEP, MemoryProfiler, TokenBudget
 from homerl.train.packing.prefix_tree import count_shared_places, lexical_order, merge_sequences
+from homerl.train.packing.router_balance import RouterBalance
 from homerl.train.tensor_shapes import Ids, Indices, ScalarLoss, SumVector, TargetValues
 from homerl.train.workarounds import score_labelled_positions
 
@@ -205,7 +206,8 @@ class PackedUpdates:
     """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head. `half` tells whether it
     computes in a 16-bit number format, and `unpackable` why its sequences cannot share a row, if so
     (`find_packing_obstacle`). `compiled` are its layers, if they run compiled in packed rows. With `draws` they draw at
-    random in training what they are made to draw; else only an adapter's dropout is.
+    random in training what they are made to draw; else only an adapter's dropout is. With a `balance` the loss has the
+    routers' part, each pass by its share of the tokens.
 
     Once a `profiler` has measured a pass, its budget is taken.
 
@@ -224,8 +226,9 @@ class PackedUpdates:
         profiler: MemoryProfiler | None = None,
         compiled: CompiledLayers | None = None,
         draws: bool = True,
+        balance: RouterBalance | None = None,
     ) -> None:
-        self.draws = draws
+        self.draws, self.balance = draws, balance
         self.accelerator, self.budget, self.profiler, self.compiled = accelerator, budget, profiler, compiled
         name, kernel = choose_attention_kernel(attention, accelerator.device.type, half)
         self.kernel, self.half, self.checked = None if unpackable else kernel, half, False
@@ -389,12 +392,17 @@ class PackedUpdates:
             row = self._make_row(sequences, batch)
             self._switch_checkpointing(model, batch.recomputed)
             tokens = row.token_count if batch.members else 0
+            if self.balance:
+                self.balance.forget()
             measured = self.profiler.measure_pass(len(done), tokens, batch.recomputed) if self.profiler else nullcontext()
             with measured, self._exchange_gradients(model, last) as called, self._attend_packed(model):
                 with state.autocast():
                     scored = score_row(called, row)
                     loss, sums = objective(batch.members, scored)
                     loss = loss + 0.0 * scored.logps.sum()  # without targets there must be gradients to exchange, too
+                    if self.balance:
+                        share = sum(len(sequences[i].ids) for i in batch.members) / sum(len(one.ids) for one in sequences)
+                        loss = loss + share * self.balance.compute_loss()
                 if last:
                     before_exchange(sum((part for part, *_ in done), loss.detach()))
                 state.backward(loss, **options)

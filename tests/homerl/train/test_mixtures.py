@@ -25,6 +25,7 @@ from homerl.train.model_settings import ModelSettings, make_lora_config
 from homerl.train.packing.draws import list_random_settings
 from homerl.train.packing.packed_updates import PackedUpdates, TargetScores, TokenSequence
 from homerl.train.packing.pass_budget import TokenBudget
+from homerl.train.packing.router_balance import RouterBalance
 from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.train.training_setup import describe_differences, load_trainable_model
 from homerl.train.update import rlve
@@ -235,12 +236,67 @@ def test_rlve_draws_nothing_at_random_that_the_sampler_does_not(family, budget):
     assert (trained(draws=True)[0] - expected).abs().mean() > 1e-3
 
 
+@pytest.mark.parametrize("budget", [TokenBudget(1000, 1000), TokenBudget(0, 1000)], ids=["kept", "recomputed"])
+@pytest.mark.parametrize("lora", [False, True])
+@each_family
+def test_the_routers_loss_has_the_gradients_of_transformers(family, lora, budget):
+    """Passes of equal lengths count alike, and so do the mean losses that transformers gives for each sequence."""
+    settings = ModelSettings.model_validate({"name": "m", "lora": LORA if lora else None})
+    still = {"router_jitter_noise": 0.0, "input_jitter_noise": 0.0}
+
+    def start(fused: bool) -> Any:
+        model = made(family, output_router_logits=False, **still)
+        if fused:
+            add_fused_lm_head(model, temperature=1.0, outputs=("log_probs", "entropy"))
+        return shuffled(get_peft_model(model, make_lora_config(settings, model))) if lora else model
+
+    theirs = start(fused=False).eval()
+    for one in SEQUENCES:
+        with torch.enable_grad():
+            forwarded = torch.tensor(one.ids[:-1])[None]  # nothing is predicted at the last token
+            theirs(input_ids=forwarded, output_router_logits=True).aux_loss.backward()
+    expected = {name: weight.grad / len(SEQUENCES) for name, weight in theirs.named_parameters() if weight.grad is not None}
+    assert any("gate" in name or "router" in name for name in expected) or lora
+    ours = start(fused=True)
+    balance = RouterBalance(ours, 2.0)
+    updates = PackedUpdates(Accelerator(cpu=True), budget, "auto", unpackable="each alone", draws=False, balance=balance)
+    updates.train_on_sequences(ours, SEQUENCES, lambda _, scored: (0.0 * scored.logps.sum(), torch.zeros(1)))
+    found = dict(ours.named_parameters())
+    assert len(expected) > 4
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name].grad, 2.0 * gradient, atol=1e-5, rtol=1e-3, msg=name)
+
+
+def test_sft_makes_the_load_of_experts_even(start, recipes):
+    """All weights are trained, by the routers' loss far more than by the dialogues."""
+    plain, _ = recipes(start("qwen3_moe"))
+    found = {}
+    for factor in (None, 100.0):
+        data = plain.model_dump(mode="json", exclude_unset=True)
+        data["model"].pop("lora")
+        data["sft"] |= {"router_aux_loss": factor, "max_steps": 6}
+        recipe = SFTRecipe.model_validate(data | {"out": str(plain.out.with_name(f"sft-{factor}"))})
+        train_sft(recipe)
+        model = AutoModelForCausalLM.from_pretrained(recipe.out / "model", dtype=torch.float32).eval()
+        ids = torch.tensor(SEQUENCES[0].ids)[None]
+        found[factor] = model(input_ids=ids, output_router_logits=True).aux_loss.item() - model.config.num_experts_per_tok
+    assert 0 <= found[100.0] < 0.7 * found[None]
+
+
+def test_a_model_without_routers_that_are_known_has_no_such_loss():
+    for family in ("qwen3", "llama4_text"):
+        sizes = {"num_local_experts": 4, "num_experts_per_tok": 1, "intermediate_size_mlp": 48, "attention_chunk_size": 64}
+        with pytest.raises(InputError, match=r"sft\.router_aux_loss: transformers does not say"):
+            RouterBalance(made(family, **(sizes if family == "llama4_text" else {})), 0.1)
+
+
 def test_what_is_trained_otherwise_than_a_configuration_says_is_said():
     model = made("phimoe")
     settings = ModelSettings.model_validate({"name": "m", "lora": LORA})
     said = " ".join(describe_differences(get_peft_model(model, make_lora_config(settings, model)), draws=False))
     assert "router_jitter_noise: 0.1" in said and "is no part of this training" in said and "no adapters" in said
     assert not [*describe_differences(made("qwen3"), draws=False)]
+    assert "is no part" not in " ".join(describe_differences(model, draws=True, balanced=True))
 
 
 def test_dropout_in_the_adapters_of_experts_is_refused():
