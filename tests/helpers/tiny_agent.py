@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
 
+from homerl.app.served.gguf_reader import make_pre_tokenizer
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.models.policy.chat_template import build_chat_template
@@ -42,18 +42,17 @@ ROWS = [{"messages": [{"tool_calls": [], **message} for message in DIALOGUE], "t
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32, "intermediate_size": 80}
 
 
-def make_agent(run: Path, steps: int = 0, show_tools: bool = False, llama: bool = False, **settings) -> Path:
-    """A run's folder with a tiny model that was trained on DIALOGUE for some steps: a Qwen3, or a Llama like SmolLM2, to
-    which the names of tools are shown."""
-    config = TinyConfig(**SIZES, vocab_size=500, **({"split": "gpt2"} | settings))
+def make_agent(run: Path, steps: int = 0, show_tools: bool = False, family: str = "qwen3", **settings) -> Path:
+    """A run's folder with a tiny model that was trained on DIALOGUE for some steps: a Qwen3, a Qwen2, or a Llama like
+    SmolLM2, to which the names of tools are shown."""
+    config = TinyConfig(**({**SIZES, "vocab_size": 500, "split": "gpt2"} | settings))
     folder = make_tiny_model(ROWS, TOOLS, config, 0, run / "model")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer.chat_template = build_chat_template(show_tools, named=llama)
-    if llama:
-        smollm = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
-        tokenizer.backend_tokenizer.pre_tokenizer = smollm
+    tokenizer.chat_template = build_chat_template(show_tools, named=family == "llama")
+    if family != "qwen3":
+        tokenizer.backend_tokenizer.pre_tokenizer = make_pre_tokenizer({"llama": "smollm"}.get(family, family))
         torch.manual_seed(0)
-        model = LlamaForCausalLM(as_llama(model.config))
+        model = AutoModelForCausalLM.from_config(config_of_family(family, model.config))
     ids = torch.tensor([tokenizer.apply_chat_template(DIALOGUE, tools=TOOLS)["input_ids"]])
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(steps):
@@ -66,11 +65,12 @@ def make_agent(run: Path, steps: int = 0, show_tools: bool = False, llama: bool 
     return run
 
 
-def as_llama(config) -> LlamaConfig:
-    """The configuration of a Llama of the same sizes, but for heads, whose width transformers reads of no GGUF file."""
+def config_of_family(family: str, config: PretrainedConfig) -> PretrainedConfig:
+    """The configuration of a Llama or Qwen2 of the same sizes, but for the width of heads: transformers reads it of no GGUF
+    file, and Qwen2 has none."""
     sizes = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
     others = ("vocab_size", "max_position_embeddings", "tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id")
-    return LlamaConfig(**{name: getattr(config, name) for name in (*sizes, *others)})
+    return AutoConfig.for_model(family, **{name: getattr(config, name) for name in (*sizes, *others)})
 
 
 def on_smollm2(run: Path) -> Path:

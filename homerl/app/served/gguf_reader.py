@@ -53,7 +53,7 @@ class GGUFModel:
         self.fields = reader.fields
         self.tensors = {tensor.name: tensor for tensor in reader.tensors}
         self.architecture = str(self._find("general.architecture"))
-        if self.architecture not in (*ARCHITECTURES, "qwen2"):
+        if self.architecture not in ARCHITECTURES:
             raise InputError(f"its architecture {self.architecture} is not known here", str(path), "take another file")
 
     def _find(self, key: str) -> Any:

@@ -4,7 +4,7 @@ Invariants:
 - Llama.cpp reads the weights, the vocabulary and the splitting of text exactly as transformers does, or the model is
   refused.
 - The weights are converted one tensor at a time. The `gguf` package writes the file. (Llama.cpp's own converter is in no
-  package, and refuses tokenizers that it does not know by name.)
+  package, and refuses tokenizers that it does not know by name.) What it cannot quantize, a compiled llama.cpp does.
 - The template of the Modelfile, in Go's syntax, writes the dialogue that our Jinja template writes, except that Go's JSON
   has no spaces, and escapes `<`, `>` and `&`. Ollama's parser of tool calls begins at the first text behind
   `if .ToolCalls`, so that text is the opening tag.
@@ -12,6 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,8 +32,8 @@ from homerl.models.policy.chat_template import (
     without_generation_tags,
 )
 
-KINDS = ("f32", "f16", "bf16", "q8_0")
-ARCHITECTURES = ("qwen3", "llama")  # `model_type` of transformers, and llama.cpp's own names
+KINDS = ("f32", "f16", "bf16", "q8_0", "q4_k_m")
+ARCHITECTURES = ("qwen3", "qwen2", "llama")  # `model_type` of transformers, and llama.cpp's own names
 WORDS, DIGITS, OTHER = "ByteLevel", "Digits", "?"  # tokenizers' own splits, and one that llama.cpp has not
 SPLITS = {  # the splits before BPE, one after another, by the name that llama.cpp has for them
     "gpt-2": (WORDS,),
@@ -43,6 +44,7 @@ SPLITS = {  # the splits before BPE, one after another, by the name that llama.c
     ),
 }
 MERGED = "export it without --gguf"
+QUANTIZER = 'pip install "homerl[gguf]" for it, or export with --gguf q8_0'
 
 
 def require_gguf() -> Any:
@@ -70,7 +72,7 @@ def write_gguf(folder: Path, path: Path, kind: str, config: Any, tokenizer: Any)
 def check_convertible(config: Any, tokenizer: Any, where: str) -> None:
     """Raise `InputError` if llama.cpp would compute anything else than transformers does."""
     if config.model_type not in ARCHITECTURES:
-        what = f"GGUF is written of {' and '.join(ARCHITECTURES)} models, this is {config.model_type}"
+        what = f"GGUF is written of {', '.join(ARCHITECTURES)} models, this is {config.model_type}"
         raise InputError(what, where, MERGED)
     rope = config.rope_parameters
     attention = set(getattr(config, "layer_types", None) or ["full_attention"])  # a family with one kind does not name it
@@ -85,10 +87,11 @@ def check_convertible(config: Any, tokenizer: Any, where: str) -> None:
 
 def _add_model_metadata(writer: Any, config: Any, kind: str, name: str) -> None:
     gguf, rope = require_gguf(), config.rope_parameters
-    types = {"f32": "ALL_F32", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "q8_0": "MOSTLY_Q8_0"}
+    file_type = "ALL_F32" if kind == "f32" else f"MOSTLY_{kind.upper()}"
+    head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads  # Qwen2 names none
     writer.add_type(gguf.GGUFType.MODEL)
     writer.add_name(name)
-    writer.add_file_type(gguf.LlamaFileType[types[kind]])
+    writer.add_file_type(gguf.LlamaFileType[file_type])
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
@@ -96,8 +99,8 @@ def _add_model_metadata(writer: Any, config: Any, kind: str, name: str) -> None:
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_key_length(config.head_dim)
-    writer.add_value_length(config.head_dim)
+    writer.add_key_length(head_size)
+    writer.add_value_length(head_size)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(rope["rope_theta"])
     if rope.get("rope_type") == "yarn":
@@ -202,7 +205,7 @@ def _add_tensors(writer: Any, folder: Path, config: Any, kind: str) -> None:
         to = names.get_name(name, try_suffixes=(".weight", ".bias"))
         if to is None:
             raise InputError(f"GGUF has no place for the weight {name}", path.name, MERGED)
-        stored = gguf.GGMLQuantizationType[_choose_tensor_type(kind, shape)]
+        stored = gguf.GGMLQuantizationType[_choose_tensor_type(kind, to, shape, config)]
         per_block, size = gguf.GGML_QUANT_SIZES[stored]
         writer.add_tensor_info(to, shape, np.dtype(np.float32), math.prod(shape) // per_block * size, stored)
         found.append((path, name, stored))
@@ -211,7 +214,8 @@ def _add_tensors(writer: Any, folder: Path, config: Any, kind: str) -> None:
     writer.write_ti_data_to_file()
     for path, name, stored in found:
         weight = _reorder_rotary_rows(_read_weight(path, name, stored.name), name, config)
-        writer.write_tensor_data(gguf.quants.quantize(weight, stored))
+        by_k = stored.name.endswith("_K")  # which the package reads and does not write
+        writer.write_tensor_data(_quantize_by_llama_cpp(weight, stored) if by_k else gguf.quants.quantize(weight, stored))
 
 
 def _list_weight_shapes(folder: Path) -> Iterator[tuple[Path, str, tuple[int, ...]]]:
@@ -222,11 +226,48 @@ def _list_weight_shapes(folder: Path) -> Iterator[tuple[Path, str, tuple[int, ..
                 yield path, name, tuple(file.get_slice(name).get_shape())
 
 
-def _choose_tensor_type(kind: str, shape: tuple[int, ...]) -> str:
-    """The type of one tensor: vectors are f32, as llama.cpp wants them; rows that q8_0 cannot divide are f16."""
+def _choose_tensor_type(kind: str, name: str, shape: tuple[int, ...], config: Any) -> str:
+    """The type of one tensor, by GGUF's name for it: vectors are f32, as llama.cpp wants them; rows that q8_0 cannot divide
+    are f16. `q4_k_m` is llama.cpp's mixture: what most depends on has 6 bits, and rows that blocks of 256 cannot divide
+    have a bit or two more in blocks of 32."""
     if len(shape) == 1:
         return "F32"
-    return "F16" if kind == "q8_0" and shape[-1] % 32 else kind.upper()
+    if shape[-1] % 32 and kind in ("q8_0", "q4_k_m"):
+        return "F16"
+    if kind != "q4_k_m":
+        return kind.upper()
+    stored = "Q4_K"
+    if name == ("token_embd.weight" if config.tie_word_embeddings else "output.weight"):
+        stored = "Q6_K"
+    elif name.endswith(("attn_v.weight", "ffn_down.weight")):
+        layer, eighth = int(name.split(".")[1]), config.num_hidden_layers // 8
+        inner = eighth <= layer < 7 * config.num_hidden_layers // 8
+        stored = "Q4_K" if inner and (layer - eighth) % 3 != 2 else "Q6_K"
+    return stored if shape[-1] % 256 == 0 else {"Q4_K": "Q5_0", "Q6_K": "Q8_0"}[stored]
+
+
+def _quantize_by_llama_cpp(weight: np.ndarray, stored: Any) -> np.ndarray:
+    """The bytes of a matrix in one of llama.cpp's types of 256 numbers a block, a row of bytes for each row of the matrix.
+
+    Raises `InputError` if the package that has llama.cpp is not installed.
+    """
+    try:
+        from xllamacpp import xllamacpp as library
+    except ImportError:
+        what = "the package `xllamacpp`, which has llama.cpp's own quantization, is not installed"
+        raise InputError(what, "--gguf", QUANTIZER) from None
+    quantize = ctypes.CDLL(library.__file__).ggml_quantize_chunk
+    counts = [ctypes.c_int64] * 3
+    quantize.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *counts, ctypes.c_void_p]
+    quantize.restype = ctypes.c_size_t
+    rows, columns = weight.shape
+    per_block, size = require_gguf().GGML_QUANT_SIZES[stored]
+    made = np.empty((rows, columns // per_block * size), np.uint8)
+    numbers = np.ascontiguousarray(weight, np.float32)
+    written = quantize(int(stored), numbers.ctypes.data, made.ctypes.data, 0, rows, columns, None)
+    if written != made.nbytes:
+        raise RuntimeError(f"llama.cpp wrote {written} bytes for {made.nbytes}")
+    return made
 
 
 def _read_weight(path: Path, name: str, stored: str) -> np.ndarray:

@@ -76,7 +76,8 @@ def export(
         list[Path] | None, typer.Option(help="a folder of `homerl bench run` with this model, for the card; may be repeated")
     ] = None,
     gguf: Annotated[
-        str | None, typer.Option(help="add a file for llama.cpp and Ollama, in f32, f16, bf16 or q8_0 (8 bits a weight)")
+        str | None,
+        typer.Option(help="add a file for llama.cpp and Ollama: f32, f16, bf16, q8_0 (8 bits a weight), q4_k_m (some 5)"),
     ] = None,
 ) -> None:
     """Export a trained model to a folder or to the Hugging Face hub."""

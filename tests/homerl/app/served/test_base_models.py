@@ -89,7 +89,7 @@ def qwen(tmp_path_factory) -> tuple[Path, dict[str, torch.Tensor]]:
 def exported(request, tmp_path_factory) -> Path:
     """A model's folder with its GGUF file, which homerl wrote."""
     folder = tmp_path_factory.mktemp("base")
-    make_agent(folder / "run", llama=request.param == "llama")
+    make_agent(folder / "run", family=request.param)
     return export_model(folder / "run", str(folder / "agent"), gguf="bf16")
 
 

@@ -44,6 +44,9 @@ NAMES = {  # of the tensors, as llama.cpp's qwen3 has them
 }
 
 
+STEPS = {"Q8_0": 0.57 / 127, "Q5_0": 1.02 / 16}  # the largest error of a weight, as a share of its block's largest
+
+
 @pytest.fixture(scope="module", autouse=True)
 def brief() -> Iterator[None]:
     """An untrained model says nothing that is worth 256 tokens."""
@@ -73,8 +76,8 @@ def value(reader: GGUFReader, key: str):
 
 def gguf_name(name: str) -> str:
     layer = next((part for part in name.split(".") if part.isdigit()), "N")
-    whole = NAMES[name.removesuffix(".weight").replace(f".{layer}.", ".N.")]
-    return whole.replace("N", layer) + ".weight"
+    stem, _, suffix = name.rpartition(".")
+    return NAMES[stem.replace(f".{layer}.", ".N.")].replace("N", layer) + f".{suffix}"
 
 
 def test_every_weight_is_there_to_the_bit(exported):
@@ -88,19 +91,21 @@ def test_every_weight_is_there_to_the_bit(exported):
         if weight.ndim == 1:
             assert found.tensor_type.name == "F32"
             assert torch.equal(back, weight)
-        elif found.tensor_type.name == "Q8_0":  # half a step, and the scale's own rounding
+        elif found.tensor_type.name in STEPS:  # half a step, and the scale's own rounding
             most = weight.reshape(-1, 32).abs().amax(1, keepdim=True)
-            assert (((back - weight).reshape(-1, 32).abs()) <= most / 127 * 0.57).all()
+            assert (((back - weight).reshape(-1, 32).abs()) <= most * STEPS[found.tensor_type.name]).all()
         else:
             assert torch.equal(back, weight.to(as_stored.get(kind, torch.float16)).float())
 
 
 @pytest.mark.parametrize("kind", ["f32", "q8_0"])
-def test_transformers_reads_a_llama_back(tmp_path: Path, kind: str):
-    """In queries and keys of GGUF's `llama` the rows have another order, which its reader in transformers undoes."""
-    folder = export_model(make_agent(tmp_path / "run", llama=True), str(tmp_path / "agent"), gguf=kind)
+@pytest.mark.parametrize(("family", "split"), [("llama", "smollm"), ("qwen2", "qwen2")])
+def test_transformers_reads_another_family_back(tmp_path: Path, kind: str, family: str, split: str):
+    """In queries and keys of GGUF's `llama` the rows have another order, which its reader in transformers undoes; those of
+    `qwen2` have biases."""
+    folder = export_model(make_agent(tmp_path / "run", family=family), str(tmp_path / "agent"), gguf=kind)
     reader, ours = read(folder), AutoModelForCausalLM.from_pretrained(folder)
-    assert (value(reader, "general.architecture"), value(reader, "tokenizer.ggml.pre")) == ("llama", "smollm")
+    assert (value(reader, "general.architecture"), value(reader, "tokenizer.ggml.pre")) == (family, split)
     back = AutoModelForCausalLM.from_pretrained(folder, gguf_file=f"{folder.name}-{kind}.gguf", dtype=torch.float32)
     ids = torch.arange(3, 60)[None]
     with torch.no_grad():
@@ -114,6 +119,30 @@ def test_only_rows_that_blocks_divide_are_quantised(run: Path, tmp_path: Path):
     }
     assert tensors["blk.0.ffn_down.weight"] == "F16"  # rows of 80
     assert {kind for name, kind in tensors.items() if "norm" not in name and "ffn_down" not in name} == {"Q8_0"}
+
+
+def test_q4_k_m_is_the_mixture_of_llama_cpp(tmp_path: Path):
+    wide = {"hidden_size": 256, "intermediate_size": 256, "layers": 8}
+    folder = export_model(make_agent(tmp_path / "run", family="qwen2", **wide), str(tmp_path / "a"), gguf="q4_k_m")
+    tensors = {tensor.name: tensor for tensor in read(folder).tensors}
+    kinds = {name: tensor.tensor_type.name for name, tensor in tensors.items()}
+    assert value(read(folder), "general.file_type") == 15  # LLAMA_FTYPE_MOSTLY_Q4_K_M
+    finer = {f"blk.{layer}.{part}.weight" for layer in (0, 3, 6, 7) for part in ("attn_v", "ffn_down")}
+    assert {name for name, kind in kinds.items() if kind == "Q6_K"} == finer | {"token_embd.weight"}
+    assert {kind for name, kind in kinds.items() if name.endswith(("norm.weight", ".bias"))} == {"F32"}
+    assert set(kinds.values()) == {"F32", "Q6_K", "Q4_K"}
+    weights = load_file(folder / "model.safetensors")
+    for name, weight in weights.items():
+        found = tensors[gguf_name(name)]
+        back = torch.from_numpy(dequantize(found.data, found.tensor_type).copy()).reshape(weight.shape)
+        most = {"F32": 0, "Q6_K": 0.02, "Q4_K": 0.09}[found.tensor_type.name]
+        assert (back - weight).norm() <= most * weight.norm()
+
+
+def test_without_llama_cpp_four_bits_are_refused(tmp_path: Path, monkeypatch):
+    run = make_agent(tmp_path / "run", hidden_size=256)
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    refused(run, tmp_path / "a", "xllamacpp", "--gguf q8_0", gguf="q4_k_m")
 
 
 def test_the_shape_of_the_model(exported):
@@ -195,7 +224,7 @@ def test_another_architecture_is_refused(run: Path):
 
 
 def test_what_cannot_be_had_is_refused_before_any_work(run: Path, tmp_path: Path, monkeypatch):
-    refused(run, tmp_path / "a", "f32, f16, bf16, q8_0", gguf="q4_k_m")
+    refused(run, tmp_path / "a", "f32, f16, bf16, q8_0, q4_k_m", gguf="q3_k_s")
     refused(run, tmp_path / "a", "without --adapter", gguf="f16", adapter=True)
     monkeypatch.setitem(sys.modules, "gguf", None)
     refused(run, tmp_path / "a", 'pip install "homerl[gguf]"', gguf="f16")

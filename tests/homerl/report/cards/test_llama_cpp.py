@@ -1,23 +1,22 @@
-"""A real llama.cpp reads an export as transformers does. Skipped unless it is installed: scripts/check_gguf."""
+"""A real llama.cpp reads an export as transformers does: scripts/check_gguf."""
 
 import math
 from pathlib import Path
 
 import httpx
 import pytest
+import torch
+import xllamacpp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_agent import DIALOGUE, TOOLS, make_agent, on_smollm2, prompts
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-xllamacpp = pytest.importorskip("xllamacpp", reason="scripts/check_gguf brings it")
+from homerl.envs.core.messages import tool_call
+from homerl.play.tool_call_parser import parse_reply
+from homerl.report.cards.export import export_model
 
-import torch  # noqa: E402
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from tiny_agent import DIALOGUE, TOOLS, make_agent, on_smollm2, prompts  # noqa: E402
-from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
-
-from homerl.envs.core.messages import tool_call  # noqa: E402
-from homerl.play.tool_call_parser import parse_reply  # noqa: E402
-from homerl.report.cards.export import export_model  # noqa: E402
-
+pytestmark = pytest.mark.long
 DOCS = Path(__file__).parents[4] / "docs"
 NEW_TOKENS = 60
 PROBABLE = 10  # tokens whose probabilities are compared
@@ -52,10 +51,10 @@ class LlamaCpp:
         return {one["id"]: math.exp(one["logprob"]) for one in said["completion_probabilities"][0]["top_logprobs"]}
 
 
-@pytest.fixture(scope="module", params=["qwen3", "llama"])
+@pytest.fixture(scope="module", params=["qwen3", "qwen2", "llama"])
 def run(request, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp(request.param) / "run"
-    return make_agent(folder, steps=150, show_tools=True, llama=request.param == "llama")
+    return make_agent(folder, steps=150, show_tools=True, family=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -108,14 +107,28 @@ def test_the_same_greedy_tokens_and_probabilities(load, kind: str, dtype):
     assert len(set(spoken)) == len(spoken)  # it did not say one thing to everything
 
 
-def test_eight_bits_answer(load):
-    served = load("q8_0")
+@pytest.mark.parametrize("kind", ["q8_0", "q4_k_m"])
+def test_few_bits_answer(load, kind: str):
+    served = load(kind)
     tokenizer = AutoTokenizer.from_pretrained(served.folder)
     said = tokenizer.decode(served.greedy(served.tokens(rendered(tokenizer, prompts()[0]))))
     reply = parse_reply(said)
     message = reply.message
     assert reply.malformed is None
     assert message["tool_calls"][0] == tool_call("query_status", {"did": "1001"})
+
+
+@pytest.mark.parametrize("family", ["qwen2", "llama"])
+def test_blocks_of_256_are_read_as_they_were_written(tmp_path: Path, family: str):
+    """Rows of a model of this width are in 4 and 6 bits, which our smaller ones are not."""
+    wide = {"hidden_size": 256, "intermediate_size": 256, "layers": 4}
+    run = make_agent(tmp_path / "run", steps=60, show_tools=True, family=family, **wide)
+    served = LlamaCpp(export_model(run, str(tmp_path / "agent"), gguf="q4_k_m"))
+    tokenizer = AutoTokenizer.from_pretrained(served.folder)
+    ours = AutoModelForCausalLM.from_pretrained(served.folder).float().eval()
+    for dialogue in prompts():
+        prompt = served.tokens(rendered(tokenizer, dialogue))
+        assert served.greedy(prompt, 12)[:8] == expected(ours, prompt, tokenizer.eos_token_id, 12)[:8]
 
 
 @pytest.mark.timeout(1800)  # 135 million parameters, on whatever processor there is

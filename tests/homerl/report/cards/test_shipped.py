@@ -46,7 +46,7 @@ def made(tmp_path_factory) -> Path:
     """A base in bfloat16, and a run that trained an adapter on it with dialogues of a synthesis."""
     here = tmp_path_factory.mktemp("shipped")
     base = here / "bases/Tiny-Llama"
-    make_agent(here / "whole", llama=True)
+    make_agent(here / "whole", family="llama")
     AutoModelForCausalLM.from_pretrained(here / "whole/model", dtype=torch.bfloat16).save_pretrained(base)
     tokenizer = AutoTokenizer.from_pretrained(here / "whole/model")
     template = tokenizer.chat_template
