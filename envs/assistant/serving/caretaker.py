@@ -9,7 +9,10 @@ Invariants:
 - Consent is a person's next message in the same dialogue. It is good for one proposal, as it was shown, for a few minutes.
   Where that message says something else, its reply also says that what was proposed is not done.
 - Each exchange is in the journal before its first call is made in the real home, and again before its reply is given.
-- No device is called more than `MOST_CALLS` times for one sentence: a loop of a model wears out no relay.
+- No device is called more than `MOST_CALLS` times for one sentence: a loop of a model wears out no relay. A call that is
+  refused twice for one sentence ends the agent's turn, and the person hears why it was refused.
+- Once a guarded device has refused a call for a sentence, another of its services needs consent, whatever its owner allowed:
+  a model that cannot lock the door tries to unlock it.
 - No call is begun in the real home once the person has gone or has waited for `House.patience`.
 """
 
@@ -36,6 +39,7 @@ from homerl.envs.assistant.serving.consent import (
     find_spoken_codes,
     hide_spoken_codes,
     is_consent,
+    is_guarded,
     is_refusal,
 )
 from homerl.envs.assistant.serving.exchange_journal import (
@@ -80,9 +84,17 @@ from homerl.envs.assistant.serving.real_home import (
     wait_until_settled,
 )
 from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker, StreamingAgent, is_speakable
-from homerl.envs.assistant.serving.reply_text import ASK_CODE, ReplyPhrases, ReplyWriter, join_sentences, spoken_error
+from homerl.envs.assistant.serving.reply_text import (
+    ASK_CODE,
+    ReplyPhrases,
+    ReplyWriter,
+    is_json_answer,
+    join_sentences,
+    spoken_error,
+)
 from homerl.envs.assistant.serving.secret_masking import find_password_fields, secrets_in_calls, secrets_in_reply
 from homerl.envs.assistant.serving.sentence_kind import SentenceKind, find_sentence_kind
+from homerl.envs.assistant.serving.spoken_ids import SpokenIds, tool_names
 from homerl.envs.core.messages import Message, text_message
 from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
@@ -97,6 +109,7 @@ STEPS = 8  # messages of the agent for one of the person's
 SETTLE_SECONDS = 3.0  # that the real home has to become as the twin
 PATIENCE_SECONDS = 60.0  # that a person waits for a reply
 MOST_CALLS = 20  # of one device for one sentence
+SAME_REFUSALS = 2  # of one call for one sentence, with which the agent's turn ends
 
 log = logging.getLogger(__name__)
 
@@ -304,14 +317,16 @@ class Caretaker:
         sentence, seen, house = exchange.sentence, exchange.seen, self.house
         visit = LiveBlueprint(house.toolset, house.language, house.prompt, json_answers=sentence.wants_json)
         situation = LiveSituation.begin_visit(seen.home, visit)
-        limits = EpisodeLimits(turns=len(sentence.dialogue) + 1, steps=house.steps, steps_per_turn=house.steps)
+        limits = EpisodeLimits(len(sentence.dialogue) + 1, house.steps, house.steps, same_refusals=SAME_REFUSALS)
         episode = Episode.from_situation(situation, limits)
         episode.messages += recent_messages(sentence.dialogue)[:-1]
-        agent = self.agents()
+        agent, ids = self.agents(), SpokenIds(seen.home, tool_names(episode.world.tools))
         if sentence.speak and isinstance(agent, StreamingAgent):
-            exchange.speaking = SentenceSpeaker(
-                sentence.speak, lambda text: is_speakable(text, episode, seen.fields) and exchange.mask_text(text) == text
-            )
+
+            def is_heard_as_written(text: str) -> bool:
+                return is_speakable(text, episode, seen.fields) and exchange.mask_text(ids.remove_ids(text)) == text
+
+            exchange.speaking = SentenceSpeaker(sentence.speak, is_heard_as_written)
             agent.told = exchange.speaking.hear_text
         prompt = prompt_before_dialogue(episode)
         exchange.kept, self._prompt = cached_prompt_share(self._prompt, prompt), prompt
@@ -335,19 +350,25 @@ class Caretaker:
         given = [*situation.made_calls, *(call for call, _ in situation.refused_calls)]
         exchange.secrets |= secrets_in_calls(given, seen.fields)
         took = "hassil" if isinstance(agent, MatcherFirst) and agent.took else ""
-        exchange.turn = AgentTurn(tuple(situation.made_calls), took)
+        refused_calls = tuple(call for call, _ in situation.refused_calls)
+        exchange.turn = AgentTurn(tuple(situation.made_calls), took, refused=refused_calls)
         exchange.effects = await self._foresee_effects(exchange, situation.home)
         refused = (text for step in episode.steps for text in step.observations if step.has_failed)
         missed = find_missed_actions(tried, sentence.said, seen.home)
         turn = exchange.turn = replace(exchange.turn, refusals=tuple(map(exchange.mask_text, refused)), missed=missed)
         if spoke:
             said = episode.spoken_words_of(episode.messages[-1])
+            if not (sentence.wants_json and is_json_answer(said.text)):
+                ids = SpokenIds(seen.home, (*ids.tools, *(one.tool for one in situation.attempts)))
+                said = replace(said, text=ids.remove_ids(said.text), claims=ids.remove_ids(said.claims))
             kind: SentenceKind = "unknown"
             if not turn.calls and not missed:
                 kind = await asyncio.to_thread(find_sentence_kind, seen.home, sentence.said, self.spoken_language)
             words = self._writer(exchange).audible_words(said, kind, looked=any(tried))
             turn = replace(turn, words=exchange.mask_text(words.strip()))
-        elif house.steps > 1:  # a model that was not taught to end has one step
+        elif house.steps > 1 and not (
+            missed and episode.refused_too_often
+        ):  # a model that was not taught to end has one step
             turn = replace(turn, missed=(*missed, MissedAction(UNFINISHED)))
         exchange.turn = turn
 
@@ -398,7 +419,12 @@ class Caretaker:
 
     def _find_guarded(self, exchange: Exchange) -> dict[str, str]:
         """The devices that need consent, each with the reason."""
-        return self._guard_for(exchange).needs_consent(exchange.seen.home, exchange.effects, exchange.sentence.said)
+        home, turn, guard = exchange.seen.home, exchange.turn, self._guard_for(exchange)
+        others = {
+            made.did for made in turn.calls for one in turn.refused if one.did == made.did and one.service != made.service
+        }
+        turned = {did: "after a refusal" for did in others if is_guarded(home, did, guard.held)}
+        return guard.needs_consent(home, exchange.effects, exchange.sentence.said) | turned
 
     def _ask_consent(self, exchange: Exchange, key: str) -> Ending:
         turn, shown = exchange.turn, self._describe_effects(exchange)

@@ -154,7 +154,8 @@ class SeenHome:
 class AgentTurn:
     """What the agent did in the twin for a sentence: its calls, what it tried in vain, and its words.
 
-    `agent` is who took the sentence, if it was not the model.
+    `agent` is who took the sentence, if it was not the model. `refused` are the service calls that the twin refused, and
+    `refusals` what the agent was told of all that was refused.
     """
 
     calls: tuple[TwinCall, ...] = ()
@@ -162,6 +163,7 @@ class AgentTurn:
     refusals: tuple[str, ...] = ()
     missed: tuple[MissedAction, ...] = ()
     words: str = ""
+    refused: tuple[TwinCall, ...] = ()
 
 
 @dataclass(frozen=True)
