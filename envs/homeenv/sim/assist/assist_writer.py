@@ -17,8 +17,15 @@ from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
-from homerl.envs.homeenv.sim.assist.assist_tools import CONTEXT, TOOLS
-from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD, AssistArea, AssistEntity, EntityCall, entities_of_plan
+from homerl.envs.homeenv.sim.assist.assist_tools import ADD, BROADCAST, CLEAN, COMPLETE, CONTEXT, DONE, REMOVE, TOOLS
+from homerl.envs.homeenv.sim.assist.entities_of_home import (
+    DEAD,
+    AssistArea,
+    AssistEntity,
+    EntityCall,
+    areas_of_plan,
+    entities_of_plan,
+)
 from homerl.envs.homeenv.sim.assist.intents import (
     EntityConstraints,
     IntentFailed,
@@ -37,6 +44,15 @@ ON = "intent__HassTurnOn"
 MANY = 5  # entities that are one call for the home, where nobody lists them by name
 MOST_LOOKS = 3  # entities that are read one by one
 RUN = {tool.name: tool for tool in TOOLS}
+LIST, UPDATE = "todo", "update_item"
+# the tools of services that no intent of the table makes, with the argument for each slot; None is the entity's name
+OWN: Mapping[tuple[str, str], tuple[str, Mapping[str, str | None]]] = {
+    (LIST, "add_item"): (ADD, {"name": None, "item": "item"}),
+    (LIST, UPDATE): (COMPLETE, {"name": None, "item": "item"}),
+    (LIST, "remove_item"): (REMOVE, {"name": None, "item": "item"}),
+    ("vacuum", "clean_area"): (CLEAN, {"name": None, "area": "cleaning_area_id"}),
+    ("assist_satellite", "announce"): (BROADCAST, {"message": "message"}),
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +77,12 @@ class AssistWriter(StructuredWriter):
         return self._write_intent(self._find_intent(call) or self._mistake_for(call))
 
     def write_calls(self, calls: Sequence[Call], reply: str | None = None) -> Message:
-        """One intent for each device, or for all devices of a domain in an area."""
+        """One intent for each device, or for all devices of a domain in an area. A list, a room to clean and words to say
+        have tools of their own."""
+        own = [self._write_own_tool(call) for call in calls]
+        if any(own):
+            written = [tool or self.call(call) for tool, call in zip(own, calls)]
+            return call_message(*(one for at, one in enumerate(written) if one not in written[:at]))
         return call_message(*self._write_by_place(calls, MANY, 2))
 
     def write_calls_on_all(self, calls: Sequence[Call], placed: bool, reply: str | None = None) -> Message:
@@ -157,6 +178,21 @@ class AssistWriter(StructuredWriter):
             return tool_call(intent.tool, intent.values)
         slots = self._exact_slots(intent.tool, intent.entity, intent.values)
         return tool_call(intent.tool, slots or {"name": intent.entity.name})
+
+    def _write_own_tool(self, call: Call) -> dict[str, Any] | None:
+        """The call of a tool that the home's own entities make, if it is that of one."""
+        entity = next(iter(self._entities_of(call.did)), None)
+        if entity is None or (entity.domain, call.service) not in OWN:
+            return None
+        tool, slots = OWN[entity.domain, call.service]
+        given = _arguments_by_name(entity.device, call.service, call.args)
+        if entity.domain == LIST and call.service == UPDATE and given.get("status") != DONE:
+            return None
+        values = {slot: entity.name if argument is None else given.get(argument) for slot, argument in slots.items()}
+        if tool == CLEAN:  # a call for each room
+            names = {area.room.id: area.name for area in areas_of_plan(self.home.plan)}
+            values["area"] = names.get(next(iter(values["area"] or ()), ""), "")
+        return tool_call(tool, values)
 
     def _exact_slots(self, tool: str, entity: AssistEntity, values: Mapping[str, Any]) -> dict[str, Any]:
         """The slots that mean exactly this entity, with the values; an empty dict if no slots do."""
