@@ -6,6 +6,7 @@ Invariants:
 - People are heard at the same time, each in a copy of the twin. One acts at a time; if somebody has acted since a copy was
   made, or the home was set up anew, its calls run again in the home as it is then, and that copy is not kept.
 - In `shadow` nothing reaches the real home. In `confirm`, and for guarded devices in `act`, only what was consented to does.
+- Where another device may as well be meant as the one that is called, the person is asked.
 - Consent is a person's next message in the same dialogue. It is good for one proposal, as it was shown, for a few minutes.
   Where that message says something else, its reply also says that what was proposed is not done.
 - Each exchange is in the journal before its first call is made in the real home, and again before its reply is given.
@@ -68,6 +69,7 @@ from homerl.envs.assistant.serving.live_situation import (
     prompt_before_dialogue,
     recent_messages,
 )
+from homerl.envs.assistant.serving.meant_devices import find_unclear_devices
 from homerl.envs.assistant.serving.missed_actions import (
     UNFINISHED,
     MissedAction,
@@ -116,13 +118,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CaretakerSettings:
-    """How a caretaker works. `toolset` and `language` are those that the agent was trained with."""
+    """How a caretaker works. `toolset` and `language` are those that the agent was trained with.
+
+    With `ask_unclear` it asks before it acts on what the words of the person may not mean (`meant_devices.py`).
+    """
 
     mode: Mode
     toolset: str
     language: str
     prompt: PromptName = "full"
     guard: Guard = field(default_factory=Guard)
+    ask_unclear: bool = True
     settle: float = SETTLE_SECONDS
     steps: int = STEPS
     patience: float = PATIENCE_SECONDS
@@ -249,6 +255,10 @@ class Caretaker:
             return Ending("shadowed", self._describe_calls(exchange, key, self._describe_effects(exchange)))
         if sentence.mode == "confirm" or exchange.guarded:
             return self._ask_consent(exchange, "ask_guarded" if exchange.guarded else "ask")
+
+        # what the words of the person may not mean is asked
+        if exchange.turn.calls and await self._find_unclear(exchange):
+            return self._ask_consent(exchange, "ask")
 
         # the calls are carried out; if somebody has acted meanwhile, they first run in the home of now
         async with self._wait_for_turn(asker):
@@ -425,6 +435,18 @@ class Caretaker:
         }
         turned = {did: "after a refusal" for did in others if is_guarded(home, did, guard.held)}
         return guard.needs_consent(home, exchange.effects, exchange.sentence.said) | turned
+
+    async def _find_unclear(self, exchange: Exchange) -> bool:
+        """Whether the words of the person do not clearly mean what is called. The matcher takes only what they mean."""
+        sentence, turn, spoken = exchange.sentence, exchange.turn, self.spoken_language
+        if not self.house.ask_unclear or turn.agent:
+            return False
+        before = " ".join(str(one["content"]) for one in sentence.dialogue[-3:-1])
+        texts, languages = self.words.home.texts, (spoken, self.house.language)
+        exchange.unclear = await asyncio.to_thread(
+            find_unclear_devices, exchange.seen.home, turn.calls, sentence.said, before, languages, texts
+        )
+        return bool(exchange.unclear)
 
     def _ask_consent(self, exchange: Exchange, key: str) -> Ending:
         turn, shown = exchange.turn, self._describe_effects(exchange)

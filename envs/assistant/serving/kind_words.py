@@ -1,0 +1,155 @@
+"""By which words people of a language mean a kind of device, as Home Assistant's own sentences and translations have them.
+
+Home Assistant's sentences for a domain ("turn on the lamps", "lauter", "把窗帘拉上") have words that those of other domains
+and those for any device lack. These words name the kind, and the others name nothing. Its translations name domains and
+device classes.
+
+Invariants: no word is listed here, so a language has the words that Home Assistant has; of a language without sentences, or
+without the package that holds them, the translations alone are known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import cycle, islice
+from typing import Any
+
+from homerl.envs.assistant.listing.room_and_device_names import SPACELESS, normalize_text
+from homerl.envs.assistant.serving.consent import strip_accents
+from homerl.envs.core.documents import InputError
+
+FEW = 2  # domains that share a word or a sentence: what more of them share tells nothing
+MORE = 4  # times as often as in other sentences such a word stands in those of its domain, at least
+OFTEN = 3  # sentences of a domain in which such a word stands at least
+DEEPEST = 12  # rules within rules
+MOST = 40  # ways to write a part of a sentence
+
+
+@dataclass(frozen=True)
+class KindWords:
+    """The words of kinds by domain, those of device classes by class, and those that sentences have for anything.
+
+    A language is `known` if Home Assistant has sentences in it.
+    """
+
+    by_domain: Mapping[str, frozenset[str]]
+    by_class: Mapping[str, frozenset[str]]
+    common: frozenset[str] = frozenset()
+    known: bool = False
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text in small letters without marks. In a script without spaces each run of its letters is one."""
+    return strip_accents(normalize_text(text)).split()
+
+
+@lru_cache
+def kind_words(language: str) -> KindWords:
+    """The words of a language."""
+    try:  # its package comes with an extra
+        from homerl.envs.homeenv.agents.hassil_agent import load_hassil_sentences
+
+        intents, _ = load_hassil_sentences(language)
+    except InputError:
+        return KindWords({}, {})
+    reader, of_domain, everywhere = _SentenceReader(intents), defaultdict[str, Counter[str]](Counter), Counter[str]()
+    counts, count = Counter[str](), 0  # of sentences
+    for name, intent in intents.intents.items():
+        own = _domains_of_intent(name)
+        for block in intent.data:
+            for one in block.sentences:
+                words = {word for text in reader.texts(one.expression) for word in split_words(text)}
+                everywhere.update(words)
+                count += 1
+                domains = {*block.domains} or own
+                for domain in domains if len(domains) <= FEW else ():
+                    of_domain[domain].update(words)
+                    counts[domain] += 1
+
+    spread = Counter(word for found in of_domain.values() for word in found)
+
+    def is_own(domain: str, word: str) -> bool:
+        """Whether few domains have a word, and it is much more frequent in the sentences of this one than in the others."""
+        inside, outside = of_domain[domain][word], everywhere[word] - of_domain[domain][word]
+        return (
+            spread[word] <= FEW
+            and inside >= OFTEN
+            and inside * (count - counts[domain]) >= MORE * max(outside, 1) * counts[domain]
+        )
+
+    by_domain = {
+        domain: frozenset(word for word in found if _may_name(word) and is_own(domain, word))
+        for domain, found in of_domain.items()
+    }
+    named = frozenset().union(*by_domain.values())
+    common = frozenset(word for word, often in everywhere.items() if often >= OFTEN) - named
+    return KindWords(by_domain, reader.classes(), common, known=True)
+
+
+def _domains_of_intent(name: str) -> set[str]:
+    """The domains that an intent is for, by the recorded tools; none if it is for any, or acts on no device."""
+    from homerl.envs.homeenv.agents.hassil_agent import tool_of_intent
+    from homerl.envs.homeenv.sim.assist.assist_tools import LISTS
+    from homerl.envs.homeenv.sim.assist.value_translation import translation_table
+
+    tool = tool_of_intent(name)
+    if tool in LISTS:
+        return {"todo"}
+    rules = tool and translation_table().tools.get(tool)
+    return {*(rules.domains or rules.offered)} if rules else set()
+
+
+def _may_name(word: str) -> bool:
+    """Whether a word is long enough to be one, and no number."""
+    return not word.isdecimal() and (len(word) > 1 or SPACELESS.search(word) is not None)
+
+
+class _SentenceReader:
+    """Reads the words that templates of sentences have. Each alternative of a template is read once, not each sentence."""
+
+    def __init__(self, intents: Any) -> None:
+        self._rules, self._lists = intents.expansion_rules, intents.slot_lists
+
+    def texts(self, part: Any, depth: int = 0) -> list[str]:
+        """Ways to write a part of a template, in which each of its alternatives stands at least once."""
+        from hassil import expression
+
+        match part:
+            case expression.TextChunk():
+                text: str = part.original_text
+                return [f" {text} " if SPACELESS.search(text) else text]  # where words stand together, a part is one
+            case expression.RuleReference():
+                rule = self._rules.get(part.rule_name)
+                return self.texts(rule.expression, depth + 1) if rule and depth < DEEPEST else [" "]
+            case expression.ListReference():
+                return self._values(part.list_name) or [" "]
+            case expression.Alternative():
+                return [text for item in part.items for text in self.texts(item, depth)][:MOST] or [""]
+            case expression.Group():
+                parts = [self.texts(item, depth) for item in part.items]
+                return ["".join(row) for row in islice(zip(*map(cycle, parts)), min(MOST, max(map(len, parts), default=0)))]
+        return [" "]
+
+    def _values(self, name: str) -> list[str]:
+        """What stands in a list of texts. Names, places and numbers are none."""
+        values = getattr(self._lists.get(name), "values", ())
+        return [text for value in values for text in self.texts(value.text_in)] if len(values) <= MOST else []
+
+    def classes(self) -> dict[str, frozenset[str]]:
+        """The words of device classes."""
+        found = defaultdict[str, set[str]](set)
+        for name, listed in self._lists.items():
+            for value in getattr(listed, "values", ()) if name.endswith("_classes") else ():
+                found[str(value.value_out)].update(word for text in self.texts(value.text_in) for word in split_words(text))
+        return {one: frozenset(filter(_may_name, words)) for one, words in found.items()}
+
+
+def translated_kinds(texts: Mapping[str, str], domain: str, device_class: str | None) -> Iterator[str]:
+    """What Home Assistant's translations call a kind; the words of its ids are what English has."""
+    yield texts.get(f"component.{domain}.title") or domain.replace("_", " ")
+    yield texts.get(f"component.{domain}.entity_component._.name") or ""
+    if device_class:
+        yield texts.get(f"component.{domain}.entity_component.{device_class}.name") or device_class.replace("_", " ")
