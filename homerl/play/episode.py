@@ -104,8 +104,8 @@ class Episode:
 
     def fork(self) -> Episode:
         """An independent copy. Messages and steps are shared, since they never change."""
-        own = {"messages": self.messages.copy(), "steps": self.steps.copy(), "refused": self.refused.copy()}
-        return replace(self, situation=self.situation.fork(), **own)
+        messages, steps, refused = self.messages.copy(), self.steps.copy(), self.refused.copy()
+        return replace(self, situation=self.situation.fork(), messages=messages, steps=steps, refused=refused)
 
     @property
     def blueprint(self) -> BlueprintProtocol:

@@ -120,7 +120,7 @@ class DeviceNames:
             found = told - self._common
             for words in self.words:
                 own = words.by_class.get(device_class or "", frozenset())
-                others = frozenset().union(*words.by_class.values()) - own if own else frozenset()
+                others = frozenset[str]().union(*words.by_class.values()) - own if own else frozenset[str]()
                 found |= (words.by_domain.get(domain, frozenset()) - others) | own
             self._kinds[domain, device_class] = frozenset(found)
         return self._kinds[domain, device_class]
