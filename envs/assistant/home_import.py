@@ -20,9 +20,9 @@ What becomes what:
   does, and here takes any. A helper with a date and a time is set as a whole.
 - Units are those that the entity shows, else those of its home. If nothing tells the home's units, temperatures are in the
   unit of its thermometers if these agree, else in celsius; the report says so.
-- An automation is left out if one of its keys is not understood or would mean something else here. So is one with a
-  trigger by number whose bound or template reads another entity, since a change of that one triggers nothing there. Its
-  conditions are checked when a trigger fires.
+- An automation is left out if one of its keys is not understood or would mean something else here. Its conditions are
+  checked when a trigger fires. A trigger by number whose bound or template reads another entity is judged when its own
+  entity changes, as there.
 - An update shows its versions as texts, and its state is the one that Home Assistant tells.
 - `origin` of the file keeps what else Home Assistant's own agents are told (aliases, floors, the time zone) and, for the
   guard of a served agent alone, all automations. Tasks and prompts have nothing of these.

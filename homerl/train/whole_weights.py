@@ -53,7 +53,7 @@ def load_adapter_on(base: PreTrainedModel, source: str, name: str = "default", *
 
 def refuse_partial_adapter(model: PeftModel, source: str, name: str) -> None:
     """Raise `InputError`, with the names, if weights of a loaded adapter have no place in the model, or places no weight."""
-    found = model.load_adapter(source, name)  # once more, since only this tells what it found
+    found = model.load_adapter(source, name, autocast_adapter_dtype=False)  # once more: only this tells what it found
     told = (
         ("it has weights without a place in the base", found.unexpected_keys),
         ("it lacks weights", found.missing_keys),

@@ -10,9 +10,10 @@ Invariants:
 - An utterance and the prompt hold no ids, conditions or plans. An id in an agent's words is replaced by the device's
   everyday name, because otherwise an agent could make its user leave its role.
 - `patience` claims of success in a row without progress end the user's patience, which counts against the agent.
-- A user who gives up, says the same again, or says after the agent what a user must not say, after a turn of the agent that
-  did nothing for it, has met the agent's failure (`has_given_cause_to_stop`). Every other way to leave the role is a
-  `UserError` with its reason.
+- A user who gives up, says the same again, cannot be read, or says after the agent what a user must not say, after a turn of
+  the agent that did nothing for it, has met the agent's failure (`has_given_cause_to_stop`). In every other case, a model
+  that leaves its role is asked once more as if the agent had not spoken. It is a `UserError` with its reason only if it
+  leaves its role then, too: no words of an agent can be what made it.
 - Errors of servers are an `InfraError`.
 - Only the recipe decides who speaks. All LLM users of a run share one `SharedEndpoint`, so that the least busy replica is
   chosen among all requests, and usage is counted in one place.
@@ -27,7 +28,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from homerl.models.endpoint.endpoint import derive_seed, make_endpoint, tokens_o
 from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings, UserSettings
 from homerl.play.episode import Episode
 from homerl.play.faults import UserError
-from homerl.play.loop import User, has_claimed_done, has_given_cause_to_stop
+from homerl.play.loop import User, has_claimed_done, has_done_nothing, has_given_cause_to_stop
 from homerl.play.situation import IntentProtocol, Utterance
 from homerl.play.tool_call_parser import strip_thoughts_and_controls
 from homerl.play.words.user_manner import Manner, load_manner
@@ -49,12 +50,19 @@ from homerl.worlds.registry import world_of
 JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant to be JSON
 STOP = "<stop>"
 UTTERANCE = "utterance"  # the name of the schema
-PROVOKED = ("gave_up", "repetition")  # what a person does, too, whom the agent has not served
 LINES = 4  # most lines of a plain-text utterance
 
 
 class MalformedAnswer(Exception):
     """An answer that is neither the requested JSON nor a plain utterance."""
+
+
+@dataclass(frozen=True)
+class UserFault:
+    """How a model left its role: the reason, and what it did in words."""
+
+    reason: str
+    message: str
 
 
 class UserAnswer(BaseModel):
@@ -66,12 +74,20 @@ class UserAnswer(BaseModel):
 
 
 def build_user_prompt(
-    episode: Episode, persona: Persona, intents: Sequence[IntentProtocol], settings: UserSettings, seed: int
+    episode: Episode,
+    persona: Persona,
+    intents: Sequence[IntentProtocol],
+    settings: UserSettings,
+    seed: int,
+    hears_agent: bool = True,
 ) -> list[Message]:
-    """Two messages: the person as the system message, the present situation as the user message."""
+    """Two messages: the person as the system message, the present situation as the user message.
+
+    Without `hears_agent` they hold no word of the agent.
+    """
     words = load_manner(episode.blueprint.language)
     wishes = [*(describe_wish(episode, intent) for intent in intents), *describe_behaviours(episode, intents, words)]
-    said = dialogue_text(episode, persona, words)
+    said = dialogue_text(episode, persona, words, hears_agent)
     situation = words.situation.format(wishes="\n".join(wishes), around=persona.notices(words), said=said)
     # Whether this utterance gets slips of speech is a pure function of seed and turn.
     stumbles = random.Random(f"noise {seed} {episode.turn}").random() < settings.noise
@@ -99,12 +115,12 @@ def describe_behaviours(episode: Episode, intents: Sequence[IntentProtocol], wor
                 yield getattr(words.behaviours, part.behaviour).format(wish=intent.id, text=part.text)
 
 
-def dialogue_text(episode: Episode, persona: Persona, words: Manner) -> str:
-    """What was said so far, one line for each message, with the speaker's name."""
+def dialogue_text(episode: Episode, persona: Persona, words: Manner, hears_agent: bool = True) -> str:
+    """What was said so far, or what the person said, one line for each message, with the speaker's name."""
     spoken = [
         (m["role"], episode.spoken_words_of(m).text if m["role"] == "assistant" else m["content"]) for m in episode.messages
     ]
-    who = {"user": words.you, "assistant": words.assistant}
+    who = {"user": words.you} | ({"assistant": words.assistant} if hears_agent else {})
     lines = [f"{who[role]}: {persona.overhears(text)}" for role, text in spoken if role in who and text.strip()]
     return "\n".join(lines) or words.silence
 
@@ -180,13 +196,14 @@ class LLMUser:
         if not intents or (has_claimed_done(episode) and count_idle_turns(episode) >= patience):
             return Utterance("", requests=0)
         persona = world_of(episode.blueprint).persona(episode)
-        said, spent = await self._ask_for_answer(episode, persona, intents)
-        stops = ("gave_up", "the user gave up while something was still to be done")
-        if fault := stops if said.stop else persona.fault(said.say, intents):
-            provoked = fault[0] in PROVOKED or says_after_agent(said.say, episode)
-            if provoked and has_given_cause_to_stop(episode):
-                return spent
-            raise self._count_fault(*fault, spent)
+        said, fault, spent = await self._ask_for_answer(episode, persona, intents, Utterance("", requests=0))
+        if fault and episode.steps and not is_failure_of_agent(fault, said.say, episode):
+            said, fault, spent = await self._ask_for_answer(episode, persona, intents, spent, hears_agent=False)
+        if fault and is_failure_of_agent(fault, said.say, episode):
+            return spent
+        if fault:
+            self.shared.errors[fault.reason] += 1
+            raise UserError(fault.message, fault.reason, spent)
         self.shared.utterances += 1
         about = said.about
         if about is None:  # the intent that its words are about, else the current or first one
@@ -195,31 +212,50 @@ class LLMUser:
         return replace(spent, text=" ".join(said.say.split()), intent_id=about)
 
     async def _ask_for_answer(
-        self, episode: Episode, persona: Persona, intents: Sequence[IntentProtocol]
-    ) -> tuple[UserAnswer, Utterance]:
-        """The first answer of at most two that can be parsed, and what the requests cost."""
-        spent, said = Utterance("", requests=0), self.shared.settings
+        self,
+        episode: Episode,
+        persona: Persona,
+        intents: Sequence[IntentProtocol],
+        spent: Utterance,
+        hears_agent: bool = True,
+    ) -> tuple[UserAnswer, UserFault | None, Utterance]:
+        """The first answer of at most two that can be parsed, how it leaves the role, and what all requests cost so far."""
+        said = self.shared.settings
         options = {"temperature": said.temperature, "max_tokens": said.max_tokens, "extra_body": said.extra}
-        messages = build_user_prompt(episode, persona, intents, said, self.seed)
+        messages = build_user_prompt(episode, persona, intents, said, self.seed, hears_agent)
         again = load_manner(episode.blueprint.language).again
-        for attempt in range(2):
-            seed = derive_seed(self.seed, episode.blueprint.id, episode.turn, attempt)  # the same in every process
-            form = utterance_schema(intents)
-            answer = await self.shared.endpoint.chat_in_form(messages, form, **options, seed=seed)
+        why = ""
+        for _ in range(2):
+            # The same in every process, and another for each request.
+            seed = derive_seed(self.seed, episode.blueprint.id, episode.turn, spent.requests)
+            answer = await self.shared.endpoint.chat_in_form(messages, utterance_schema(intents), **options, seed=seed)
             choice, (prompt, completion) = answer.choices[0], tokens_of(answer)
-            spent = Utterance("", None, spent.tokens + completion, spent.prompt_tokens + prompt, attempt + 1)
+            spent = Utterance("", None, spent.tokens + completion, spent.prompt_tokens + prompt, spent.requests + 1)
             text = choice.message.content or ""
             try:
-                return parse_user_answer(text, choice.finish_reason == "length", intents), spent
+                parsed = parse_user_answer(text, choice.finish_reason == "length", intents)
             except MalformedAnswer as error:
-                fault = str(error)
-                told = {"role": "user", "content": again.format(error=fault)}
+                why = str(error)
+                told = {"role": "user", "content": again.format(error=why)}
                 messages = [*messages, {"role": "assistant", "content": text}, told]
-        raise self._count_fault("malformed", f"the user's answer could not be read: {fault}", spent)
+                continue
+            if parsed.stop:
+                return parsed, UserFault("gave_up", "the user gave up while something was still to be done"), spent
+            found = persona.fault(parsed.say, intents)
+            return parsed, UserFault(*found) if found else None, spent
+        return UserAnswer(), UserFault("malformed", f"the user's answer could not be read: {why}"), spent
 
-    def _count_fault(self, reason: str, message: str, spent: Utterance) -> UserError:
-        self.shared.errors[reason] += 1
-        return UserError(message, reason, spent)
+
+def is_failure_of_agent(fault: UserFault, said: str, episode: Episode) -> bool:
+    """Whether a fault of the user counts against the agent.
+
+    A user who stops or repeats himself has met an agent that does nothing for him. A false claim is cause to stop, too, but
+    makes no answer unreadable.
+    """
+    if fault.reason == "malformed":
+        return has_done_nothing(episode)
+    provoked = fault.reason in ("gave_up", "repetition") or says_after_agent(said, episode)
+    return provoked and has_given_cause_to_stop(episode)
 
 
 def says_after_agent(text: str, episode: Episode) -> bool:

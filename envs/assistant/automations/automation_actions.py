@@ -9,8 +9,9 @@ by the trigger is no step.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_templates import OF_TRIGGER, TemplateValue, value_to_number, value_to_text
@@ -26,13 +27,14 @@ from homerl.envs.assistant.automations.named_entities import HIDDEN, fired_event
 from homerl.envs.assistant.automations.triggers_and_conditions import (
     UNITS,
     AutomationScope,
+    define_variables,
     entries_under_key,
     parse_duration,
     read_triggers,
     require_fully_read,
 )
 from homerl.envs.assistant.listing.home_listing import entity_domain
-from homerl.envs.assistant.listing.homeassistant_mapping import from_homeassistant
+from homerl.envs.assistant.listing.homeassistant_mapping import from_homeassistant, ignored_arguments
 from homerl.envs.assistant.listing.product_narrowing import CODE, GIVEN
 from homerl.envs.homeenv.sim.home import Home
 
@@ -40,6 +42,8 @@ Step = dict[str, Any]
 ALWAYS, NEVER = True, False
 WAITING = ("delay", "wait")
 MOST_REPEATED = 100
+BLOCKS = ("choose", "if", "repeat", "parallel", "sequence")  # forms of an action that hold others
+ROUND = re.compile(r"\brepeat\b\s*[.\[]")  # where a template reads in which round of a repeated sequence it is
 FORMS = tuple("choose if repeat delay wait_template wait_for_trigger parallel sequence stop variables".split())
 
 
@@ -78,7 +82,7 @@ class ActionWriter:
         if isinstance(service := text.get("action") or text.get("service"), str):
             if several := next((key for key in (*FORMS, "domain") if key in text), None):
                 raise UnreadableAutomation(f"an action has '{several}' beside its service")
-            return self._write_service(service, text)
+            return _going_on_after_errors(text, self._write_service(service, text))
         readers: dict[str, Callable[[Mapping[str, Any]], list[Step]]] = {
             "choose": self._write_choose,
             "if": self._write_if,
@@ -95,6 +99,8 @@ class ActionWriter:
             define_variables(self.scope, text["variables"])
             return []
         if form is not None:
+            if text.get("continue_on_error") and form in BLOCKS:
+                raise UnreadableAutomation(f"an action goes on after an error within '{form}'")
             return readers[form](text)
         if "device_id" in text and "domain" in text:
             return self._read_action(rewrite_device_action(text))
@@ -119,7 +125,7 @@ class ActionWriter:
         """Forget what a branch may have changed, now that they are behind."""
         if any(branches):
             self._forget_states()
-        self.scope.names |= dict.fromkeys(self.changed - {"trigger"}, _raise_gone)
+        self.scope.names |= dict.fromkeys(self.changed - {"trigger", "repeat"}, _raise_gone)
         self.changed = set()
 
     def _write_choose(self, text: Mapping[str, Any]) -> list[Step]:
@@ -152,16 +158,22 @@ class ActionWriter:
 
     def _write_repeat(self, text: Mapping[str, Any]) -> list[Step]:
         told = text["repeat"]
-        if not isinstance(told, Mapping) or "for_each" in told:
-            raise UnreadableAutomation("an action repeats something for each of a list")
-        self._forget_states()  # what comes again finds things changed
-        do = self._write_branch(entries_under_key(told, "sequence"))
-        self._forget_branches(do)
+        if not isinstance(told, Mapping):
+            raise UnreadableAutomation("an action repeats what is no sequence")
+        sequence = entries_under_key(told, "sequence")
+        if "for_each" in told:
+            return self._write_rounds(sequence, [{"item": item} for item in self._read_items(told["for_each"])])
         if (count := told.get("count")) is not None:
             if isinstance(count, str) and count.isdecimal():
                 count = int(count)
             if not isinstance(count, int) or not 0 <= count <= MOST_REPEATED:
                 raise UnreadableAutomation(f"an action is repeated '{count}' times")
+            if ROUND.search(str(sequence)):
+                return self._write_rounds(sequence, [{} for _ in range(count)])
+        self._forget_states()  # what comes again finds things changed
+        do = self._write_branch(sequence)
+        self._forget_branches(do)
+        if count is not None:
             return [{"repeat": count, "do": do}] if do else []
         key = "while" if "while" in told else "until"
         test = self.scope.read_condition(entries_under_key(told, key))
@@ -170,6 +182,28 @@ class ActionWriter:
         if isinstance(test, bool) or not can_wait(do):
             raise UnreadableAutomation("an action repeats something without a wait in between")
         return [{key: test, "do": do}]
+
+    def _read_items(self, told: Any) -> list[Any]:
+        """What something is done for each of: none of them may depend on what changes."""
+        items = self._read_argument(told)
+        if not isinstance(items, list) or len(items) > MOST_REPEATED or not is_constant(items):
+            raise UnreadableAutomation("an action repeats something for each of what is no list that can be read")
+        return items
+
+    def _write_rounds(self, sequence: list[Any], rounds: list[dict[str, Any]]) -> list[Step]:
+        """The steps of a sequence for each of several rounds, of which its templates may read `repeat.item` and others."""
+        found: list[Step] = []
+        before = self.scope.names.get("repeat")
+        for index, known in enumerate(rounds, 1):
+            self.scope.names["repeat"] = known | {"index": index, "first": index == 1, "last": index == len(rounds)}
+            do = self._write_branch(sequence)
+            self._forget_branches(do)
+            found += self._own_list(do)
+        if before is None:
+            self.scope.names.pop("repeat", None)
+        else:
+            self.scope.names["repeat"] = before
+        return found
 
     def _write_delay(self, text: Mapping[str, Any]) -> list[Step]:
         told = text["delay"]
@@ -292,8 +326,9 @@ class ActionWriter:
     def _write_call(self, entity: str, service: str, data: Mapping[str, Any]) -> Step:
         """The call of a service, with the arguments that are worked out then."""
         values = {key: self._read_argument(value) for key, value in data.items()}
-        told = {key: value for key, value in values.items() if isinstance(value, TemplateValue)}
-        plain = {key: value for key, value in values.items() if key not in told}
+        plain = {key: value for key, value in values.items() if not isinstance(value, TemplateValue)}
+        ignored = ignored_arguments(self.home, entity, service)
+        told = {key: value for key, value in values.items() if key not in plain and key not in ignored}
         name, arguments = from_homeassistant(self.home, entity, service, plain)
         if (called := self.home.plan.devices_by_did[entity].spec.service_index[name].service).requires == GIVEN:
             arguments = {CODE: HIDDEN, **arguments}  # the owner's code is in no home, and the panel here takes any
@@ -335,20 +370,18 @@ class ActionWriter:
         return value
 
 
-def define_variables(scope: AutomationScope, variables: Any) -> None:
-    """Give a scope the variables of an automation or an action. One that cannot be read is asked for when it is used."""
-    for name, text in variables.items() if isinstance(variables, Mapping) else ():
-        names = dict(scope.names)
+def _going_on_after_errors(text: Mapping[str, Any], steps: list[Step]) -> list[Step]:
+    """The steps of a call, after whose refusal the others go on if its text says so."""
+    if not isinstance(goes_on := text.get("continue_on_error", False), bool):
+        raise UnreadableAutomation("a template tells whether an action goes on after an error")
+    return [step | {"anyway": True} if "did" in step and goes_on else step for step in steps]
 
-        def value(text: Any = text, names: dict[str, Any] = names) -> Any:
-            if is_left_out(text):
-                raise UnreadableAutomation("a variable is no template that can be read")
-            return replace(scope, names=names).read_template_value(text) if isinstance(text, str) and "{" in text else text
 
-        try:
-            scope.names[name] = value()
-        except UnreadableAutomation:
-            scope.names[name] = value
+def is_constant(value: Any) -> bool:
+    """Whether nothing of a value is told by a template."""
+    if isinstance(value, (list, Mapping)):
+        return all(map(is_constant, value.values() if isinstance(value, Mapping) else value))
+    return not isinstance(value, TemplateValue) and not (isinstance(value, str) and ("{" in value or is_left_out(value)))
 
 
 def lasting_value(value: Any) -> Any:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from homerl.envs.assistant.automations.automation_actions import ActionWriter, Step, can_wait, define_variables
+from homerl.envs.assistant.automations.automation_actions import ActionWriter, Step, can_wait
 from homerl.envs.assistant.automations.automation_reach import acts_by_event, reach_beyond_home, reach_of_unread
 from homerl.envs.assistant.automations.automation_text import (
     NESTING,
@@ -31,6 +31,7 @@ from homerl.envs.assistant.automations.named_entities import AutomationReference
 from homerl.envs.assistant.automations.triggers_and_conditions import (
     AutomationScope,
     RuleTrigger,
+    define_variables,
     entries_under_key,
     parse_duration,
     read_triggers,
@@ -146,7 +147,7 @@ def _read_automation(home: Home, entity: str, text: Any) -> tuple[tuple[Hidden, 
         raise UnreadableAutomation(f"it has '{key}', which is not known here")
     facts = HomeFacts(home, text.get("sun") or {})
     scope = AutomationScope(facts)
-    define_variables(scope, text.get("variables"))
+    define_variables(scope, text.get("trigger_variables"))
     triggers = read_triggers(scope, entries_under_key(text, "triggers", "trigger"))
     made = [_read_rule(facts, entity, text, trigger) for trigger in triggers]
     if not triggers:  # it is read all the same, so that what is taken is taken as a whole
@@ -174,7 +175,7 @@ def _read_rule(
 ) -> tuple[tuple[str, ...] | None, list[Step], list[str]]:
     """What must hold where a trigger comes, None if it never does; the steps; and the services beyond the home."""
     scope = AutomationScope(facts, trigger.ids, dict(trigger.names))
-    define_variables(scope, text.get("variables"))
+    define_variables(scope, text.get("variables"), known=True)
     tests = [scope.read_condition(one) for one in entries_under_key(text, "conditions", "condition")]
     writer = ActionWriter(scope, entity)
     steps = writer.write_steps(entries_under_key(text, "actions", "action"))

@@ -38,7 +38,8 @@ TRUE = ("true", "yes", "on", "enable", "1")
 class TemplateValue:
     """What a template tells: `text` is an expression. `kind` is `bool`, `number`, `choice`, or what is no value by itself.
 
-    The others are `state` and `attribute` (of `entity`, `attribute`), `entity`, `now`, and `minute`, a time as `HH:MM`.
+    The others are `state` and `attribute` (of `entity`, `attribute`), `entity`, `attributes`, `now`, and `minute`, a time as
+    `HH:MM`.
     """
 
     kind: str
@@ -157,6 +158,15 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 MINUTE = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 
 
+IDENTITY = ("entity_id", "domain", "object_id")  # what templates read of an entity that never changes
+
+
+def entity_identity(entity: str) -> dict[str, str]:
+    """What templates read of an entity that never changes."""
+    domain, _, name = entity.partition(".")
+    return dict(zip(IDENTITY, (entity, domain, name)))
+
+
 Names = Mapping[str, Any]  # values by name; a callable is asked
 
 
@@ -255,8 +265,12 @@ class TemplateReader:
                 return self._apply_filter(name, self.read_value(inner), [self.read_value(one) for one in args], named)
             case nodes.Test(node=inner, name="defined"):
                 return self.read_value(inner) is not None  # what is not known raises
+            case nodes.Test(node=inner, name="none"):
+                return self._is_none(self.read_value(inner))
             case nodes.Getattr(node=inner, attr=name):
                 return self._read_attribute(inner, name)
+            case nodes.Getitem(node=inner, arg=nodes.Const(value=int() as place)):
+                return self._read_entry(self.read_value(inner), place)
             case nodes.Getitem(node=inner, arg=nodes.Const(value=str() as name)):
                 return self._read_attribute(inner, name)
         raise UnreadableAutomation(f"a template has an expression of the kind '{type(node).__name__}'")
@@ -358,6 +372,23 @@ class TemplateReader:
             raise UnreadableAutomation(f"a template has the filter '{name}'")
         raise UnreadableAutomation(f"a template has the filter '{name}', which is not known here")
 
+    def _is_none(self, value: Any) -> Any:
+        """That a value is none, as an attribute may be, and the state of an entity never is."""
+        if not isinstance(value, TemplateValue):
+            return value is None
+        if value.kind == "attribute":
+            return self._as_value(self.facts.is_attribute_value(value.entity, value.attribute or "", None))
+        if value.kind in ("state", "entity"):
+            self.facts.slot_type(value.entity, "state")  # which raises for one that is not there
+            return False
+        raise UnreadableAutomation("a template asks whether something is none that may be")
+
+    def _read_entry(self, value: Any, place: int) -> Any:
+        """An entry of a list, or a letter of a text."""
+        if not isinstance(value, (list, str)) or not -len(value) <= place < len(value):
+            raise UnreadableAutomation(f"a template reads the entry {place} of what has none")
+        return value[place]
+
     def _read_attribute(self, inner: nodes.Node, name: str) -> Any:
         """What is behind a dot: of `states`, of an entity, of now, of a record."""
         path = [name]
@@ -374,14 +405,16 @@ class TemplateReader:
                 value = value[name]() if callable(value[name]) else value[name]
             elif isinstance(value, TemplateValue) and value.kind == "now" and name in PARTS:
                 value = TemplateValue("number", f"({PARTS[name]})")
+            elif isinstance(value, TemplateValue) and value.kind == "attributes" and len(path) == place + 1:
+                return TemplateValue("attribute", entity=value.entity, attribute=name)
             elif isinstance(value, TemplateValue) and value.kind == "entity":
                 rest = path[place:]
                 if rest == ["state"]:
                     return TemplateValue("state", entity=value.entity)
                 if rest[0] == "attributes" and len(rest) == 2:
                     return TemplateValue("attribute", entity=value.entity, attribute=rest[1])
-                if rest == ["entity_id"]:
-                    return value.entity
+                if len(rest) == 1 and rest[0] in IDENTITY:
+                    return entity_identity(value.entity)[rest[0]]
                 raise UnreadableAutomation(f"a template reads '{'.'.join(rest)}' of an entity")
             else:
                 raise UnreadableAutomation(f"a template reads '{name}' of something")

@@ -206,6 +206,7 @@ def keep_readable_parts(
         "mode": keeper.keep_name,
         "max": keeper.keep_value,
         "variables": keeper.keep_variables,
+        "trigger_variables": keeper.keep_variables,
         "sun": keeper.keep_value,
     }
     known["sequence"] = _keep_each(keeper.keep_action)  # of a script
@@ -222,7 +223,8 @@ def find_hidden_key(part: Any, key: str = "") -> str | None:
     if is_left_out(part):
         return key
     if isinstance(part, Mapping):
-        parts = [(name, one) for name, one in part.items() if name != "variables"]  # each is read when it is used
+        # a variable is read when it is used
+        parts = [(name, one) for name, one in part.items() if name not in ("variables", "trigger_variables")]
     else:
         parts = [(key, one) for one in part] if isinstance(part, list) else []
     return next((found for name, one in parts if (found := find_hidden_key(one, name)) is not None), None)
@@ -403,11 +405,12 @@ class _Keeper:
         known["scene"] = self.keep_ids  # short for `scene.turn_on`
         known |= dict.fromkeys(("data", "data_template", "service_data"), lambda told: self.keep_service_data(told, service))
         conditions, actions = _keep_each(self.keep_condition), _keep_each(self.keep_action)
+        known["continue_on_error"] = self.keep_value
         known |= {"if": conditions, "delay": self.keep_value, "stop": lambda told: True, "variables": self.keep_variables}
         known |= {"wait_template": self.keep_value, "timeout": self.keep_value, "continue_on_timeout": self.keep_value}
         known["wait_for_trigger"] = _keep_each(self.keep_trigger)
         known |= dict.fromkeys(ACTIONS, actions)
-        branch: dict[str, Keep] = {"sequence": actions, "count": self.keep_value}
+        branch: dict[str, Keep] = {"sequence": actions, "count": self.keep_value, "for_each": self.keep_value}
         branch |= dict.fromkeys(("conditions", "while", "until"), conditions)
         known |= dict.fromkeys(BRANCHES, _keep_each(lambda one: self.keep_part(one, branch, IDLE | {"id"})))
         if not service and isinstance(text, Mapping) and "device_id" in text:
@@ -422,8 +425,9 @@ class _Keeper:
         domain, _, name = service.partition(".")
         if domain == "script" and service not in BESIDE:
             return {}  # what a script is given is not known here, as is what it does
-        form = {} if domain in self.sealed else self.forms.get(domain, {}).get(name, {})
-        fields: dict[str, Keep] = {field: self.keep_value for field, _ in all_service_fields(form)}
+        domains = self.forms.keys() if domain == "homeassistant" else {domain}  # which hands on what it is given
+        forms = (self.forms.get(one, {}).get(name, {}) for one in domains if one not in self.sealed)
+        fields: dict[str, Keep] = {field: self.keep_value for form in forms for field, _ in all_service_fields(form)}
         return self.keep_part(told, fields | {"entity_id": self.keep_ids}, self.codes)
 
     def keep_target(self, told: Any, domains: Collection[str] | None = None) -> Any:

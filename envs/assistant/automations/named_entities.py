@@ -25,6 +25,7 @@ FIRED = "event:"  # begins an event among what is acted on
 PLACES = ("area_id", "device_id", "floor_id", "label_id")  # keys under which a target names entities by where they are
 
 ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # nothing is rendered
+READERS = frozenset("states is_state state_attr is_state_attr has_value expand".split())  # functions of an entity by its id
 FROM_FILES = (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)
 
 
@@ -89,6 +90,7 @@ def _list_names_of_template(text: str) -> Iterator[str]:
         return
     named = set[int]()  # the nodes `states` whose entity is named
     own = {node.name for node in found if isinstance(node, nodes.Macro)}
+    own |= {node.name for node in found if isinstance(node, nodes.Name) and node.ctx != "load"}
     for node in found:
         match node:
             case nodes.Const(value=str() as value) | nodes.TemplateData(data=value):
@@ -105,10 +107,17 @@ def _list_names_of_template(text: str) -> Iterator[str]:
 
 
 def _looks_up_others(node: nodes.Node, own: Collection[str]) -> bool:
-    """Whether a node may tell of entities that the template does not name by their ids. `own` are the template's macros."""
+    """Whether a node may tell of entities that the template does not name by their ids.
+
+    `own` are the template's macros and the names that it sets. Any other name may hold the id of any entity.
+    """
     match node:
         case nodes.Name(name="states"):
             return True
+        case nodes.Call(node=nodes.Name(name=name), args=[nodes.Name(name=told), *_]) if name in READERS:
+            return told not in own
+        case nodes.Filter(node=nodes.Name(name=told), name=name) if name in READERS:
+            return told not in own
         case nodes.Call(node=nodes.Name(name=name), args=[told, *_]):
             return name not in own and _is_no_entity(told)
         case nodes.Filter(node=told, name=name) if told is not None:

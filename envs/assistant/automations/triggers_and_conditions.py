@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_templates import (
@@ -20,6 +20,7 @@ from homerl.envs.assistant.automations.automation_templates import (
     WEEK,
     TemplateTruth,
     TemplateValue,
+    entity_identity,
     read_template,
     value_to_condition,
     value_to_number,
@@ -122,6 +123,28 @@ class AutomationScope:
     def read_template_value(self, text: str) -> Any:
         """What a template tells."""
         return read_template(text, self.facts, self.names)
+
+
+def define_variables(scope: AutomationScope, variables: Any, known: bool = False) -> None:
+    """Give a scope the variables of an automation or an action. One that cannot be read is asked for when it is used.
+
+    With `known` those stay that the scope has already.
+    """
+    said = variables if isinstance(variables, Mapping) else {}
+    for name, text in said.items():
+        if known and name in scope.names:
+            continue
+        names = dict(scope.names)
+
+        def value(text: Any = text, names: dict[str, Any] = names) -> Any:
+            if is_left_out(text):
+                raise UnreadableAutomation("a variable is no template that can be read")
+            return replace(scope, names=names).read_template_value(text) if isinstance(text, str) and "{" in text else text
+
+        try:
+            scope.names[name] = value()
+        except UnreadableAutomation:
+            scope.names[name] = value
 
 
 def require_fully_read(part: Mapping[str, Any], what: str) -> None:
@@ -335,7 +358,9 @@ def _read_trigger(scope: AutomationScope, text: Mapping[str, Any], place: str) -
     ids = frozenset(str(one) for one in entries_under_key(text, "id")) or frozenset([place])
     for one in TRIGGER_READERS[kind](scope, text):
         names = {"platform": kind, "id": sorted(ids)[0], "idx": place, **one.names}
-        yield RuleTrigger(one.conditions, one.hold, one.given, ids, {"trigger": names})
+        known = AutomationScope(scope.facts, names={**scope.names, "trigger": names})
+        define_variables(known, text.get("variables"), known=True)
+        yield RuleTrigger(one.conditions, one.hold, one.given, ids, known.names)
 
 
 def _read_state_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
@@ -370,14 +395,16 @@ def _read_changes(scope: AutomationScope, text: Mapping[str, Any], entity: str) 
             return facts.is_state(entity, values)
         return " or ".join(f"({facts.is_attribute_value(entity, attribute, value)})" for value in values)
 
-    names = {"entity_id": entity, "attribute": attribute, "for": None}
+    names = {"entity_id": entity, "attribute": attribute, "for": None, "from_state": _state_as_named(entity, _raise_past)}
+    if attribute is None and len(said.get("from", ())) == 1:
+        names |= {"from_state": _state_as_named(entity, said["from"][0])}
     if said.keys() == {"to"}:
         for value in dict.fromkeys(said["to"]):
             yield RuleTrigger((among([value]),), hold, names=names | _names_of_new_state(entity, attribute, value))
         return
     if said.keys() == {"from"} and len(said["from"]) == 1:
-        before = {} if attribute else {"from_state": {"state": said["from"][0], "entity_id": entity}}
-        yield RuleTrigger((f"not ({among(said['from'])})",), hold, names=names | before)
+        named = names | _names_of_new_state(entity, attribute, None)
+        yield RuleTrigger((f"not ({among(said['from'])})",), hold, names=named)
         return
     everything = not text.keys() & {"to", "from", "not_to", "not_from", "attribute"}
     if hold and (everything or ("from" in said and "to" not in said)):
@@ -386,26 +413,37 @@ def _read_changes(scope: AutomationScope, text: Mapping[str, Any], entity: str) 
     for key, form in (("from", "{}"), ("not_from", "not ({})")):
         lines += [f"before = {form.format(among(said[key]))}"] if key in said else []
     lines += [f"not ({among(said['not_to'])})"] if "not_to" in said else []
-    known = {"from_state": {"state": said["from"][0], "entity_id": entity}} if len(said.get("from", ())) == 1 else {}
     for value in dict.fromkeys(said.get("to", [None])):
         more = [among([value])] if "to" in said else []
-        yield RuleTrigger((*lines, *more), hold, names=names | known | _names_of_new_state(entity, attribute, value))
+        yield RuleTrigger((*lines, *more), hold, names=names | _names_of_new_state(entity, attribute, value))
 
 
 def _names_of_new_state(entity: str, attribute: str | None, value: Any) -> dict[str, Any]:
     """What templates read of the state to which an entity has come."""
     known = attribute is None and value is not None
-    return {"to_state": {"state": value, "entity_id": entity} if known else TemplateValue("entity", entity=entity)}
+    if not known:
+        return {"to_state": TemplateValue("entity", entity=entity)}
+    return {"to_state": _state_as_named(entity, value) | {"attributes": TemplateValue("attributes", entity=entity)}}
+
+
+def _raise_past() -> Any:
+    raise UnreadableAutomation("a template reads the state before, which a trigger does not name")
+
+
+def _state_as_named(entity: str, state: Any) -> dict[str, Any]:
+    """What templates read of a state of an entity that a trigger names."""
+    return {"state": state, **entity_identity(entity)}
 
 
 def _read_number_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
     for entity, test in _number_tests(scope.facts, text, {}):
-        if others := sorted({one or "the time" for one in READ_BY_TEST.findall(test)} - {entity}):
-            raise UnreadableAutomation(
-                f"a trigger by number also reads {', '.join(others)}, whose change sets off nothing there"
-            )
+        lines: tuple[str, ...] = (test,)
+        if {*READ_BY_TEST.findall(test)} - {entity}:  # a change of what else it reads sets off nothing
+            everything = text.get("value_template") is not None
+            watched = scope.facts.watched_paths(entity, text.get("attribute"), everything)
+            lines = (f"changed = {watched}", f"becomes = {test}")
         names = _names_of_new_state(entity, "", None) | {"entity_id": entity}
-        yield RuleTrigger((test,), parse_duration(text.get("for")), names=names)
+        yield RuleTrigger(lines, parse_duration(text.get("for")), names=names)
 
 
 def _read_time_trigger(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:

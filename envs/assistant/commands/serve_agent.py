@@ -35,7 +35,9 @@ def serve_agent(
         list[str] | None, typer.Option(help="a guarded device that needs no consent if it is named; may be repeated")
     ] = None,
     toolset: Annotated[str | None, typer.Option(help="default: the one of the model's training, else assist")] = None,
-    language: Annotated[str | None, typer.Option(help="en or zh; default: the one of its training, else en")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="what it speaks: en, de or zh; default: the one of its training, else en")
+    ] = None,
     first: Annotated[
         str | None, typer.Option(help="who takes what it understands before the model: hassil, Home Assistant's matcher")
     ] = None,

@@ -30,6 +30,7 @@ from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import attributes_in, parse_expression
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, canonical_moment
 
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
 DURATION = re.compile(r"(-?)(?:(\d+) days?, )?(\d+):(\d\d)(?::(\d\d)(?:\.\d+)?)?")
 
 
@@ -98,17 +99,11 @@ def from_homeassistant(home: Home, entity: str, service: str, data: Mapping[str,
     `homeassistant.turn_on` is the `turn_on` of the entity's domain. Arguments that Home Assistant would ignore for this
     entity are left out.
     """
-    device = _find_device(home, entity)
+    device, ours = _find_service(home, entity, service)
     link = device_link(home, entity)
-    domain, _, name = service.partition(".")
-    full = f"{entity_domain(entity)}.{name}" if domain == "homeassistant" else service
-    ours = next((mine for mine, there in link.services.items() if there == full), name)
-    if ours not in device.spec.service_index or entity_domain(full) != entity_domain(entity):
-        raise Refused("unknown_service", f"{device.name} {entity} has no service '{service}'")
     mine = {there: here for here, there in link.arguments.items()}
     known = {argument.name: argument for argument in device.spec.service_index[ours].service.arguments}
-    form = {} if domain in STRICT else shipped_service_forms().get(entity_domain(entity), {}).get(name, {})
-    ignored = {field for field, _ in all_service_fields(form)} - known.keys()
+    ignored = ignored_arguments(home, entity, service)
     given: dict[str, Any] = {}
     for key, value in _with_whole_moment(home, device, data).items():
         # a group that the device does not know as a whole counts by its parts: `media` holds an id and a type
@@ -118,6 +113,25 @@ def from_homeassistant(home: Home, entity: str, service: str, data: Mapping[str,
         raise Refused("unknown_argument", f"{device.name} {entity}: what {colour} does to its white is not known here")
     taken = {key: value for key, value in given.items() if key not in ignored}
     return ours, {key: _as_argument(known.get(key), value, entity_domain(entity)) for key, value in taken.items()}
+
+
+def _find_service(home: Home, entity: str, service: str) -> tuple[Device, str]:
+    """The device that a call there is for, and its service here. Raises `Refused`."""
+    device, (domain, _, name) = _find_device(home, entity), service.partition(".")
+    full = f"{entity_domain(entity)}.{name}" if domain == "homeassistant" else service
+    ours = next((mine for mine, there in device_link(home, entity).services.items() if there == full), name)
+    if ours not in device.spec.service_index or entity_domain(full) != entity_domain(entity):
+        raise Refused("unknown_service", f"{device.name} {entity} has no service '{service}'")
+    return device, ours
+
+
+def ignored_arguments(home: Home, entity: str, service: str) -> set[str]:
+    """The arguments of a service that Home Assistant ignores for an entity, such as `transition`. Raises `Refused`."""
+    device, ours = _find_service(home, entity, service)
+    domain, _, name = service.partition(".")
+    form = {} if domain in STRICT else shipped_service_forms().get(entity_domain(entity), {}).get(name, {})
+    known = {argument.name for argument in device.spec.service_index[ours].service.arguments}
+    return {field for field, _ in all_service_fields(form)} - known
 
 
 def _with_whole_moment(home: Home, device: Device, data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -149,11 +163,15 @@ def _as_argument(argument: Argument | None, value: Any, domain: str) -> Any:
     if argument.type == "list" and isinstance(value, str):
         return [value]
     if argument.unit == "second" and isinstance(value, str):
-        if (duration := int(value) if value.isdecimal() else parse_clock_duration(value)) is None:
+        if NUMBER.fullmatch(value):
+            return int(value) if value.isdecimal() else float(value)
+        if (duration := parse_clock_duration(value)) is None:
             raise Refused("out_of_range", f"{argument.name} = '{value}' is no duration")
         return duration
     if argument.format and isinstance(value, str):
         return argument.check_value(value, argument.name)
+    if argument.type in NUMBERS and isinstance(value, str) and NUMBER.fullmatch(value.strip()):
+        value = float(value) if argument.type == "float" or "." in value else int(value)
     rules = translation_table().domains.get(domain)
     clamped = rules and argument.name in rules.clamps and argument.type in NUMBERS
     return argument.nearest_in_range(value) if clamped else value

@@ -301,6 +301,8 @@ def _automation_paths(home: Home, followed: bool) -> Iterator[AutomationPath]:
             yield AutomationPath(reads, acts, followed=True)
             awaited = frozenset(home.plan.slots[slot].owner for slot in compiled.awaited_slots)
             yield AutomationPath(awaited, acts, followed=False)  # whether it waits there, the twin does not know
+            arming = frozenset(home.plan.slots[slot].owner for slot in compiled.arming_slots)
+            yield AutomationPath(arming, acts, followed=False)  # a later report of a sensor sets it off
     for one in home.plan.origin.unfollowed if home.plan.origin else ():
         yield AutomationPath(frozenset(one.reads), frozenset(one.acts), followed=False)
 

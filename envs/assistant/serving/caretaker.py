@@ -98,6 +98,7 @@ from homerl.envs.assistant.serving.secret_masking import find_password_fields, s
 from homerl.envs.assistant.serving.sentence_kind import SentenceKind, find_sentence_kind
 from homerl.envs.assistant.serving.spoken_ids import SpokenIds, tool_names
 from homerl.envs.core.messages import Message, text_message
+from homerl.envs.homeenv.language import list_home_languages
 from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import FixedPlan
@@ -118,7 +119,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CaretakerSettings:
-    """How a caretaker works. `toolset` and `language` are those that the agent was trained with.
+    """How a caretaker works. `toolset` is the one that the agent was trained with, and `language` what it speaks.
 
     With `ask_unclear` it asks before it acts on what the words of the person may not mean (`meant_devices.py`).
     """
@@ -132,6 +133,11 @@ class CaretakerSettings:
     settle: float = SETTLE_SECONDS
     steps: int = STEPS
     patience: float = PATIENCE_SECONDS
+
+    @property
+    def prompt_language(self) -> str:
+        """The language in which the agent is asked: what it speaks, or English if there are no prompts in that."""
+        return self.language if self.language in list_home_languages() else "en"
 
 
 class Caretaker:
@@ -325,7 +331,7 @@ class Caretaker:
     async def _play_in_twin(self, exchange: Exchange) -> None:
         """Let the agent act in the twin for a sentence: `turn` and `effects` tell what it did there."""
         sentence, seen, house = exchange.sentence, exchange.seen, self.house
-        visit = LiveBlueprint(house.toolset, house.language, house.prompt, json_answers=sentence.wants_json)
+        visit = LiveBlueprint(house.toolset, house.prompt_language, house.prompt, json_answers=sentence.wants_json)
         situation = LiveSituation.begin_visit(seen.home, visit)
         limits = EpisodeLimits(len(sentence.dialogue) + 1, house.steps, house.steps, same_refusals=SAME_REFUSALS)
         episode = Episode.from_situation(situation, limits)

@@ -94,8 +94,8 @@ class _StepCompiler:
         if "did" in step:
             texts = step.get("told") or {}
             told = tuple((name, self._compile_text(text)) for name, text in texts.items())
-            action = {key: value for key, value in step.items() if key != "told"}
-            return [CallStep(check_action(self.plan, action, tuple(texts)), told)]
+            action = {key: value for key, value in step.items() if key not in ("told", "anyway")}
+            return [CallStep(check_action(self.plan, action, tuple(texts)), told, bool(step.get("anyway")))]
         if "if" in step:
             return self._compile_branch(step, at)
         if "repeat" in step:
@@ -186,8 +186,10 @@ def check_wait_seconds(name: str, value: float) -> int:
     return int(value)
 
 
-LINES = {"cron": "time_cron", "watch": "changed", "before": "before"}  # parts of a trigger that are lines of their own
-LINE = re.compile(r"(time_cron|changed|before)\s*={1,2}(.+)$")
+CONDITIONS = ("when", "given", "before", "becomes")  # parts of a rule that are conditions
+# parts of a trigger that are lines of their own
+LINES = {"cron": "time_cron", "watch": "changed", "before": "before", "becomes": "becomes"}
+LINE = re.compile(rf"({'|'.join(LINES.values())})\s*={{1,2}}(.+)$")
 DEVICE = re.compile(r"device\(\"([^\"]+)\"\)(?:\.([\w.]+))?")
 
 
@@ -206,10 +208,11 @@ def make_rule(
 
     `conditions` are expressions over the home, and at most one `time_cron = ...` line. All of them must hold. With a line
     `changed = ...`, of a device or an attribute, a change of it triggers the rule, if they hold then; a line `before = ...`
-    must have held till then. `actions` are `{did, locator, arguments}`, or steps (`rules.py`). With `delay` the rule acts
-    once, this many seconds from now. With `hold` its conditions must have held for this many seconds. `id` is by default
-    the smallest free number. What is `given` must hold when the rule acts, and triggers nothing; with a time it is a
-    condition as others are. `runs` are the fields `of`, `most` and `restart` of the rule.
+    must have held till then, and a line `becomes = ...` must hold where the change before found that it did not. `actions`
+    are `{did, locator, arguments}`, or steps (`rules.py`). With `delay` the rule acts once, this many seconds from now. With
+    `hold` its conditions must have held for this many seconds. `id` is by default the smallest free number. What is `given`
+    must hold when the rule acts, and triggers nothing; with a time it is a condition as others are. `runs` are the fields
+    `of`, `most` and `restart` of the rule.
     """
     texts, later = [check_condition_text(text) for text in conditions], [check_condition_text(text) for text in given]
     lines = [match for text in texts if (match := LINE.match(text))]
@@ -222,12 +225,14 @@ def make_rule(
         raise Refused("wrong_type", "an automation has one time at most: give each time an automation of its own")
     if not lines and delay is None and not states:
         raise Refused("missing_argument", "an automation needs a condition, a time_cron or a delay")
+    if said["becomes"] and not said["watch"]:
+        raise Refused("missing_argument", "`becomes = ...` needs a line `changed = ...`, which says when it is looked at")
     if hold and (said["cron"] or delay is not None):
         raise Refused("wrong_type", "hold_seconds goes with a condition alone, not with a time")
     if delay is not None and home.clock + (delay := check_wait_seconds("delay_seconds", delay)) > LATEST:
         raise Refused("out_of_range", f"delay_seconds is {delay}, and the clock ends at {LATEST}")
     steps = [dict(action) if isinstance(action, Mapping) else action for action in actions]
-    plain = all(isinstance(step, dict) and "did" in step and "told" not in step for step in steps)
+    plain = all(isinstance(step, dict) and "did" in step and not step.keys() & {"told", "anyway"} for step in steps)
     rule = Rule(
         id=id or next_rule_id(home),
         actions=tuple(check_action(home.plan, action) for action in steps) if plain else (),
@@ -240,6 +245,7 @@ def make_rule(
         cron=next(iter(said["cron"]), None),
         watch=next(iter(said["watch"]), None),
         before=next(iter(said["before"]), None),
+        becomes=next(iter(said["becomes"]), None),
         **runs,
     )
     made = compile_rule(rule, home.plan)
@@ -253,8 +259,8 @@ def compile_rule(rule: Rule, plan: FixedPlan, progress: RuleProgress = RuleProgr
 
     If the rule has steps, its `actions` become the calls in them.
     """
-    texts = rule.when, rule.given, rule.before
-    condition, proviso, earlier = (None if text is None else compile_rule_condition(text, plan) for text in texts)
+    texts = (getattr(rule, name) for name in CONDITIONS)
+    condition, proviso, earlier, edge = (None if text is None else compile_rule_condition(text, plan) for text in texts)
     if condition is not None and condition.timed:
         raise Refused("wrong_type", "the clock triggers nothing: write a time_cron line, and the clock in what is given")
     watched = () if rule.watch is None else _watched_slots(rule.watch, plan)
@@ -263,7 +269,7 @@ def compile_rule(rule: Rule, plan: FixedPlan, progress: RuleProgress = RuleProgr
         program = compile_program(json.loads(rule.steps), plan, partial(_compile_trigger, plan))
         calls = dict.fromkeys(step.action for step in program if isinstance(step, CallStep))
         rule = replace(rule, actions=tuple(calls), of=rule.of or rule.id)
-    return HomeRule(rule, CompiledRule(condition, proviso, earlier, watched, program), progress)
+    return HomeRule(rule, CompiledRule(condition, proviso, earlier, watched, program, edge), progress)
 
 
 def _compile_trigger(plan: FixedPlan, told: Any) -> HomeRule:
@@ -276,16 +282,19 @@ def _compile_trigger(plan: FixedPlan, told: Any) -> HomeRule:
     if "time_cron" in lines or (when is None and "changed" not in lines):
         raise Refused("wrong_type", "a step waits for a condition or a change, not for a time")
     hold = check_wait_seconds("hold_seconds", told.get("hold", 0))
-    rule = Rule("", (), when=when, hold=hold, watch=lines.get("changed"), before=lines.get("before"))
-    return compile_rule(rule, plan)
+    watch, before, becomes = (lines.get(LINES[name]) for name in ("watch", "before", "becomes"))
+    return compile_rule(Rule("", (), when=when, hold=hold, watch=watch, before=before, becomes=becomes), plan)
 
 
 def _watched_slots(text: str, plan: FixedPlan) -> tuple[int, ...]:
-    """The slots of an attribute, or of all that a device shows."""
-    if (match := DEVICE.fullmatch(text)) is None or match[1] not in plan.devices_by_did:
-        raise Refused("unknown_device", f'there is no device {quote_value(text)}: write changed = device("1001").state')
-    did, path = match[1], match[2]
-    return tuple(plan.slot_of(did, one) for one in ([path] if path else plan.devices_by_did[did].spec.readable_attributes))
+    """The slots of attributes, with commas between them, or of all that a device shows."""
+    slots: list[int] = []
+    for part in text.split(", "):
+        if (match := DEVICE.fullmatch(part)) is None or match[1] not in plan.devices_by_did:
+            raise Refused("unknown_device", f'there is no device {quote_value(part)}: write changed = device("1001").state')
+        did, path = match[1], match[2]
+        slots += [plan.slot_of(did, one) for one in ([path] if path else plan.devices_by_did[did].spec.readable_attributes)]
+    return tuple(dict.fromkeys(slots))
 
 
 def refuse_never_due_rule(rule: HomeRule, home: HomeState) -> None:
@@ -303,7 +312,7 @@ def restore_rule(home: HomeState, record: Mapping[str, Any], actions: Iterable[M
     """
     plan, clock = home.plan, home.clock
     acts = tuple(check_action(plan, action) for action in actions)
-    texts = {key: check_condition_text(record[key]) for key in ("when", "given", "before") if record[key] is not None}
+    texts = {key: check_condition_text(record[key]) for key in CONDITIONS if record.get(key) is not None}
     saved = {part.name: record[part.name] for part in fields(RuleProgress) if part.name in record}
     defined = {key: value for key, value in record.items() if key not in saved} | texts
     rule = compile_rule(Rule(**defined, actions=acts), plan, RuleProgress(**saved))

@@ -72,6 +72,7 @@ class Home(HomeState):
     def advance(self, seconds: int, most: int | None = None) -> list[FiredRule]:
         """Let `seconds` pass (an int, 0..`LONGEST`), or fewer, until `most` events. Returns what the rules did, in order.
 
+        Where several rules act at an event, each of them counts as one.
         Raises `ValueError` if the number is outside these bounds, or if the clock would pass `LATEST`.
         """
         if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST:
@@ -87,9 +88,11 @@ class Home(HomeState):
                 if agenda.grown:  # a rule waits, perhaps for what none waited for before
                     watches, agenda.grown = _watches_of_rules(self, agenda.remaining_rules()), False
                 to, events = _next_event(self, air, end, watches, agenda), events + 1
-                end = to if events == most else end
+                end = to if most is not None and events >= most else end
                 _move_clock(self, air, to, end, watches)
-                fired += agenda.fire_due_rules()
+                acted = agenda.fire_due_rules()
+                fired += acted
+                events += max(len(acted) - 1, 0)
             self.air_stale = False  # each rule that acted has already updated the air of its rooms
         self.rules = agenda.remaining_rules()
         return fired
@@ -356,7 +359,12 @@ class RuleAgenda:
             old[slot] = value
         begins = progress.fired != clock and (compiled.earlier is None or compiled.earlier.is_true_of(old, clock))
         begins = begins and (compiled.condition is None or compiled.condition.holds_in(self.home))
-        self._put_rule(index, rule.with_progress(last=now, since=clock if begins else None))
+        if compiled.edge is None:
+            self._put_rule(index, rule.with_progress(last=now, since=clock if begins else None))
+            return
+        holds = compiled.edge.holds_in(self.home)
+        since = progress.since if progress.held else clock if begins else None
+        self._put_rule(index, rule.with_progress(last=now, held=holds, since=since if holds else None))
 
     def _put_rule(self, index: int, rule: HomeRule | None) -> None:
         self.rules[index], self.times[index] = rule, NEVER if rule is None else rule.next_look_time
@@ -397,12 +405,14 @@ class RuleAgenda:
                 return
             step, at = program[at], at + 1
             match step:
-                case CallStep(action, told):
+                case CallStep(action, told, anyway):
                     self._note_tried(own, action)
                     try:
                         arguments = dict(action.arguments) | {name: _argument_value(text, home) for name, text in told}
                         HomeState.call(home, action.did, action.service, (), arguments)
                     except Refused:
+                        if anyway:
+                            continue
                         self._note_tried(own, *(later.action for later in program[at:] if isinstance(later, CallStep)))
                         raise
                     advance_counters(home, 0)
@@ -448,14 +458,18 @@ class RuleAgenda:
         """
         id = f"{rule.id.partition('#')[0]}#{run}"
         bare = replace(
-            rule.definition, id=id, cron=None, at=None, when=None, hold=0, given=None, watch=None, before=None
+            rule.definition, id=id, cron=None, at=None, when=None, hold=0, given=None,
+            watch=None, before=None, becomes=None,
         )  # fmt: skip
         program, progress = rule.compiled.program, rule.progress
         waiting = RuleProgress(enabled=progress.enabled, run=run, start=start, tried=progress.tried)
         left = []
         for number, trigger in enumerate(wait.triggers, 1):
             says = trigger.definition
-            until = replace(bare, id=f"{id}.{number}", when=says.when, hold=says.hold, watch=says.watch, before=says.before)
+            until = replace(
+                bare, id=f"{id}.{number}", when=says.when, hold=says.hold,
+                watch=says.watch, before=says.before, becomes=says.becomes,
+            )  # fmt: skip
             left.append(HomeRule(until, replace(trigger.compiled, program=program), waiting))
         if wait.timeout is not None and (at := self.home.clock + wait.timeout) <= LATEST:
             late = replace(waiting, due=at, start=wait.late)

@@ -149,6 +149,7 @@ class RuleRecord(Model):
     most: int | None = None
     restart: bool = False
     of: str | None = None
+    becomes: str | None = None
     run: int | None = None
     start: int = 0
 

@@ -11,6 +11,7 @@ A rule has one of four triggers:
 - one moment (`at`): the rule acts once and is then deleted;
 - a condition: the rule acts when the condition becomes true, or once it has been true for `hold` seconds;
 - a change of what it watches: the rule acts when that changes, and its conditions hold before (`before`) and after (`when`).
+  With `becomes` it acts at such a change alone that finds this condition to hold where the last one found that it did not.
 
 A rule may combine a time with a condition. It then acts at that time if the condition holds. Any rule may have another
 condition (`given`) that must hold when it acts. That this condition begins to hold triggers nothing.
@@ -19,7 +20,8 @@ A rule makes calls, or carries out steps, which may wait. A rule that waits leav
 are then deleted. `automation.py` makes rules. `home.py` runs them.
 
 Steps are JSON, one of these forms each:
-- `{did, locator, arguments}`, a call; `told` has arguments as expressions, which are evaluated when the call is made;
+- `{did, locator, arguments}`, a call; `told` has arguments as expressions, which are evaluated when the call is made; with
+  `anyway` the steps go on if it is refused;
 - `{if, then, else}`; `{repeat, do}` with a number; `{while, do}`; `{do, until}`;
 - `{only_if}`, which ends the list that it is in, unless it holds; `{stop: true}`, which ends all;
 - `{delay}`, seconds or an expression of seconds;
@@ -67,12 +69,12 @@ class Action:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a rule says: what to do (`actions` or `steps`), and when (`cron`, `at`, `when`, `hold`, `watch`, `before`).
+    """What a rule says: what to do (`actions` or `steps`), and when (the other fields).
 
-    `when`, `given` and `before` are conditions, `watch` is a device or an attribute, and `steps` are JSON. With steps,
-    `actions` are the calls in them. `at` is in seconds since the epoch (local time), and `hold` in seconds. `of` is the
-    automation of which the rule is one trigger. An automation has at most `most` runs at a time; with `restart` a new run
-    ends those before.
+    `when`, `given`, `before` and `becomes` are conditions, `watch` is a device or an attribute, and `steps` are JSON. With
+    steps, `actions` are the calls in them. `at` is in seconds since the epoch (local time), and `hold` in seconds. `of` is
+    the automation of which the rule is one trigger. An automation has at most `most` runs at a time; with `restart` a new
+    run ends those before.
     """
 
     id: str
@@ -89,6 +91,7 @@ class Rule:
     most: int | None = None
     restart: bool = False
     of: str | None = None
+    becomes: str | None = None
 
     @property
     def is_timed(self) -> bool:
@@ -98,7 +101,8 @@ class Rule:
     @property
     def trigger_texts(self) -> list[str]:
         """What triggers the rule, but for `at`, as `make_rule` takes it."""
-        lines = (("time_cron", self.cron), ("changed", self.watch), ("before", self.before))
+        parts = (self.cron, self.watch, self.before, self.becomes)
+        lines = zip(("time_cron", "changed", "before", "becomes"), parts)
         return [f"{name} = {text}" for name, text in lines if text] + ([self.when] if self.when else [])
 
 
@@ -106,8 +110,8 @@ class Rule:
 class CompiledRule:
     """The texts of a rule, compiled against a plan.
 
-    `condition`, `proviso` and `earlier` are the rule's `when`, `given` and `before`. `watched` are the slots of its
-    `watch`, and `program` are its `steps`.
+    `condition`, `proviso`, `earlier` and `edge` are the rule's `when`, `given`, `before` and `becomes`. `watched` are the
+    slots of its `watch`, and `program` are its `steps`.
     """
 
     condition: Condition | None = None
@@ -115,6 +119,7 @@ class CompiledRule:
     earlier: Condition | None = None
     watched: tuple[int, ...] = ()
     program: tuple[Instruction, ...] = ()
+    edge: Condition | None = None
 
     @property
     def trigger_slots(self) -> frozenset[int]:
@@ -124,8 +129,13 @@ class CompiledRule:
     @property
     def slots_it_reads(self) -> frozenset[int]:
         """The slots on which it depends whether and how the rule acts."""
-        parts = [self.proviso, *(part for step in self.program for part in _conditions_of_step(step))]
+        parts = [self.proviso, self.edge, *(part for step in self.program for part in _conditions_of_step(step))]
         return self.trigger_slots.union(*(part.slots for part in parts if part is not None))
+
+    @property
+    def arming_slots(self) -> frozenset[int]:
+        """The slots whose change lets the next change of what the rule watches make it act."""
+        return (self.edge.slots if self.edge is not None else frozenset[int]()) - frozenset(self.watched)
 
     @property
     def awaited_slots(self) -> frozenset[int]:
@@ -139,7 +149,8 @@ class RuleProgress:
     """How far a rule has come. Times are in seconds since the epoch (local time).
 
     - `enabled` says whether the rule may act.
-    - `held` says whether the condition held when it was last evaluated, and `last` has the watched values at that time.
+    - `held` says whether the condition (`when` or `becomes`) held when it was last evaluated, and `last` has the watched
+      values at that time.
     - `since` is when the rule was triggered, `due` the next time by `cron` or `at`, and `fired` when the rule last acted.
     - `run` is the number of the run that the rule goes on with, and `start` the place in its program.
     - `tried` is when the steps last came to each of the actions. A refused one counts, and so do those after it, since
@@ -180,6 +191,7 @@ class RuleProgress:
     most=AddedField("definition.most"),
     restart=AddedField("definition.restart", False),
     of=AddedField("definition.of"),
+    becomes=AddedField("definition.becomes"),
     run=AddedField("progress.run"),
     start=AddedField("progress.start", 0),
 )
@@ -226,7 +238,7 @@ class HomeRule:
 
     def begun_in(self, home: ValuedHome) -> HomeRule:
         """The rule with its initial progress in `home`, but for its due time: what already holds does not trigger it."""
-        condition, watched = self.compiled.condition, self.compiled.watched
+        condition, watched = self.compiled.edge or self.compiled.condition, self.compiled.watched
         last = tuple([home.values[slot] for slot in watched]) if watched else None
         return self.with_progress(held=condition is not None and condition.holds_in(home), last=last, since=None)
 
@@ -257,10 +269,11 @@ class HomeRule:
 
 @dataclass(frozen=True)
 class CallStep:
-    """A call; `told` are the arguments that are worked out."""
+    """A call; `told` are the arguments that are worked out. `anyway` says that a refusal ends nothing."""
 
     action: Action
     told: tuple[tuple[str, Condition], ...] = ()
+    anyway: bool = False
 
 
 @dataclass(frozen=True)
@@ -309,7 +322,8 @@ def _conditions_of_step(step: Instruction) -> Iterator[Condition | None]:
         case DelayStep(seconds=Condition() as seconds):
             yield seconds
         case WaitStep(until=until, triggers=triggers):
-            yield from (until, *(trigger.compiled.condition for trigger in triggers))
+            yield until
+            yield from (part for trigger in triggers for part in (trigger.compiled.condition, trigger.compiled.edge))
 
 
 def seconds_of_delay(value: int | Condition, values: list[Any], clock: int) -> float:

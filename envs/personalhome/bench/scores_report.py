@@ -196,13 +196,19 @@ def _build_tables(runs: Sequence[Run]) -> Iterator[FigureTable]:
         for level in LEVELS
     ]
     yield table("Questions by difficulty, accuracy in %", chain(*by_level))
-    ways = ("personal", "generic", "difference")
+    ways = {"personal": "personal", "generic": "generic", "difference": "personal − generic, points"}
     by_name = [
-        _figure_lines([run.scores.naming.get(name, {}) for run in runs], {way: f"{short[name]}, {way}" for way in ways})
+        _figure_lines(
+            [run.scores.naming.get(name, {}) for run in runs],
+            {way: f"{short[name]}, {label}" for way, label in ways.items()},
+        )
         for name in short
     ]
     yield table("Names (personal) and ids (generic), accuracy in %", chain(*by_name))
-    yield table("Features", _figure_lines(figures, {f"MAP@{k}": f"MAP@{k}" for k in CUTS} | {"RRS": "RRS, 0 is best"}))
+    yield table(
+        "Features, MAP from 0 to 1",
+        _figure_lines(figures, {f"MAP@{k}": f"MAP@{k}" for k in CUTS} | {"RRS": "RRS, 0 is best"}),
+    )
     yield table("Plans", _figure_lines(figures, PLAN_LABELS), "A plan that settles nothing keeps no rule.")
     revised = [
         _figure_lines([getattr(run.reflection, when, {}) for run in runs], {name: f"{PLAN_LABELS[name]}, {when}"})
@@ -245,7 +251,7 @@ def _call_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
 def _write_notes(runs: Sequence[Run], by: str | None, orders: judged_runs.RunOrderComparison | None) -> Iterator[str]:
     named = (f"{term} is {said.name}" for _, terms in glossary_sections(HERE) for term, said in terms.items() if said.name)
     yield f"{', '.join(named)}."
-    yield "Intervals are of 95 %."
+    yield "Intervals are of 95 %. n counts the cases of a figure, such as 40/38 where runs differ."
     for run in runs:
         if run.scores.left_out:
             yield f"{run.results.name}: {run.scores.left_out} episodes are left out, since they say nothing about the agent."

@@ -276,6 +276,23 @@ def test_every_sampled_request_has_a_seed_of_its_own_which_the_runs_seed_gives(t
     assert set(seeds("greedy", 5, 0.0)) == {None}
 
 
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ("max_tokens", "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."),
+        ("temperature", "'temperature' does not support 0 with this model. Only the default (1) value is supported."),
+    ],
+)
+def test_all_tasks_are_scored_by_a_server_that_does_not_take_a_field_of_ours(suite_file, tmp_path, field, says):
+    class Newer(ScriptedServer):
+        def drawn(self, request):
+            return "refusals" if field in request else None
+
+    with Newer(reason={"message": f"Unsupported: {says}", "type": "invalid_request_error", "param": field}) as server:
+        score = run_benchmark(BenchRun(str(suite_file), server.url, tmp_path / "out", limit=2, temperature=0.0))
+    assert score["n"] == 2 and "infra_error" not in score["outcomes"]
+
+
 LONG = {"message": "This model's maximum context length is 64 tokens."}
 
 

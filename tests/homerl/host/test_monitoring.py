@@ -34,6 +34,17 @@ def test_a_run_goes_on_as_the_same_run_and_another_folder_is_another_run(tmp_pat
     assert start_run(tmp_path / "c", **below)[0] not in (first[0], other[0])
 
 
+def test_two_starts_write_two_files_of_one_run_of_wandb(tmp_path):
+    """As transformers' callback begins it, with what the environment says alone."""
+    begins = START + "import wandb; wandb.init(project='x').log({'loss': 1.0})"
+    known = {name: value for name, value in os.environ.items() if not name.endswith(("WANDB_RUN_ID", "WANDB_RESUME"))}
+    for _ in range(2):
+        command = [sys.executable, "-c", begins, str(tmp_path / "a"), "offline"]
+        subprocess.run(command, env=known, capture_output=True, check=True, cwd=tmp_path)
+    files = [path.name for path in tmp_path.rglob("run-*.wandb")]
+    assert len(files) == 2 and len(set(files)) == 1
+
+
 def test_an_id_that_a_sweep_gives_is_taken_and_not_kept(tmp_path):
     assert start_run(tmp_path / "a", WANDB_RUN_ID="sweep1")[0] == "sweep1"
     assert not (tmp_path / "a").exists()

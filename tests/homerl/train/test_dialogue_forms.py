@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from homerl.envs.core.documents import InputError
+from homerl.models.policy.chat_template import build_chat_template
 from homerl.train.data.dialogue_forms import read_dialogue_row
 from homerl.train.data.sft_dialogues import load_dialogues, tokenize_dialogues
 from homerl.train.tiny_model import collect_row_tools, make_row_tokenizer
@@ -95,6 +97,22 @@ def test_a_dialogue_is_the_same_in_each_form(form):
     assert made["function"]["name"] == "set_light" and json.loads(made["function"]["arguments"]) == ARGUMENTS
     assert read["messages"][3]["tool_call_id"] == made["id"] != ""
     assert json.loads(read["tools"]) == TOOLS and read["unlearnt"] == []
+
+
+def test_the_call_is_learnt_and_its_tool_is_shown_in_each_form(tokenizer, tmp_path, monkeypatch):
+    """No row has a system message, and yet the tools are in the text."""
+    monkeypatch.setattr(tokenizer, "chat_template", build_chat_template())  # as of models from the hub
+    data = tmp_path / "forms.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in FORMS.values()))
+    texts = set()
+    for row in tokenize_dialogues(load_dialogues(str(data)), tokenizer, "assistant", str(data)):
+        learnt = tokenizer.decode([token for token in row["labels"] if token >= 0])
+        texts.add((tokenizer.decode(row["input_ids"]), learnt))
+    ((text, learnt),) = texts
+    shown, _, rest = text.partition("lamp to half")
+    assert "<tools>" in shown and "Set a lamp." in shown and "ok" in rest
+    (written,) = re.findall(r"<tool_call>(.*?)</tool_call>", learnt, re.DOTALL)
+    assert json.loads(written) == CALLED and "It is at half." in learnt and "ok" not in learnt.split()
 
 
 def test_a_row_of_xlam_is_a_question_and_its_calls():

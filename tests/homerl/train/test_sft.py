@@ -102,6 +102,24 @@ def spoken(row: dict[str, Any], tokenizer: Any) -> str:
     return text
 
 
+def test_a_model_from_scratch_learns_rows_whose_messages_have_calls_only_if_they_call(recipe, tmp_path):
+    tools = [{"type": "function", "function": {"name": "set_lamp", "parameters": {"properties": {"share": {}}}}}]
+    lines = []
+    for share in range(8):
+        calls = [{"id": "1", "type": "function", "function": {"name": "set_lamp", "arguments": f'{{"share": {share}}}'}}]
+        messages = [
+            {"role": "user", "content": f"lamp to {share}"},
+            {"role": "assistant", "content": None, "tool_calls": calls},
+            {"role": "tool", "tool_call_id": "1", "content": "ok"},
+            {"role": "assistant", "content": f"It is at {share}."},
+        ]
+        lines.append(json.dumps({"messages": messages, "tools": json.dumps(tools)}) + "\n")
+    data = tmp_path / "rows.jsonl"
+    data.write_text("".join(lines))
+    train_sft(recipe(data=data))
+    assert losses(tmp_path / "run")
+
+
 def test_the_loss_falls_on_assistant_tokens_alone(recipe, rows, trainers):
     train_sft(recipe(in_order=True))
     [trainer] = trainers

@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -156,10 +157,20 @@ class DerivedAttribute(SelfChanging):
 
     def value_to_write(self, values: Sequence[Any]) -> Any:
         """What it equals now, given the flat values; its present value where none can be computed."""
-        try:
-            return self.derived_value(values)
-        except UNKNOWN:
-            return values[self.slot]
+        read = [values[slot] for slot in self.reads.values()]
+        known = self._latest[0]
+        if known is None or not all(map(operator.is_, read, known[0])):  # by identity, since 1 == 1.0 == True
+            try:
+                known = read, (self.derived_value(values),)
+            except UNKNOWN:
+                known = read, ()
+            self._latest[0] = known
+        return known[1][0] if known[1] else values[self.slot]
+
+    @cached_property
+    def _latest(self) -> list[tuple[list[Any], tuple[Any, ...]] | None]:
+        """What it read when it was last computed, with its value then, if it had one: homes are looked at far more often."""
+        return [None]
 
     @cached_property
     def slot_thresholds(self) -> Mapping[int, Numbers]:

@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 from agent_served import answers
+from container import instructions
 from running import running
 from scripted_server import ScriptedServer
 from starlette.applications import Starlette
@@ -27,7 +28,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
 
 import homerl
+from ha.app_repository import CONTAINER, PINS, UNPUBLISHED, app_pins, write_repository
 from homerl.envs.assistant.commands.serve_agent import COMMAND
+from homerl.envs.assistant.serving.reply_text import FILE as WORDS
+from homerl.envs.core.documents import read_yaml
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 
 FOLDER = Path(__file__).parents[4] / "envs/assistant/app"
@@ -109,6 +113,48 @@ def test_the_texts_of_the_component_are_there_in_each_language() -> None:
     source = (COMPONENT / "config_flow.py").read_text()
     assert set(re.findall(r'errors\[.*?\] = "(\w+)"', source)) == texts["config"]["error"].keys()
     assert set(re.findall(r'_added\(\s*"(\w+)"', source)) == texts["config"]["step"].keys()
+
+
+def test_the_app_and_its_texts_know_each_language_that_the_assistant_speaks() -> None:
+    (choice,) = re.findall(r"list\((.+)\)", CONFIG["schema"]["language"])
+    assert set(choice.split("|")) == read_yaml(WORDS).data.keys()
+    assert {path.stem.partition("-")[0] for path in (APP / "translations").iterdir()} == set(choice.split("|"))
+    (offered,) = re.findall(r"what it speaks: ([^;]+);", str(inspect.signature(COMMAND.work).parameters["language"]))
+    assert re.split(", | or ", offered) == choice.split("|")
+
+
+def test_the_app_installs_versions_of_our_constraints_alone() -> None:
+    assert PINS.read_text() == app_pins(), "run ./scripts/regenerate"
+    installed = [words for name, words in instructions(APP / "Dockerfile") if name == "RUN" and "pip install" in words]
+    assert [re.findall(r"-c (\S+)", words) for words in installed] == [["/app/constraints.txt"]]
+    images = {words.partition(" ")[0] for name, words in instructions(APP / "Dockerfile") if name == "FROM"}
+    assert images == {f"python:{CONTAINER['python_version']}-slim"}
+    pins = PINS.read_text().splitlines()[1:]
+    assert f"homerl=={homerl.__version__}" in pins and all(re.fullmatch(r"[\w.-]+==\S+", pin) for pin in pins)
+    tested = (Path(__file__).parents[4] / "constraints.txt").read_text().split()
+    assert set(pins[1:]) <= set(tested)
+
+
+def test_a_published_repository_names_its_own_address_wherever_it_names_one(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("ha.app_repository.subprocess.run", lambda *_, **__: None)  # the wheel takes a builder
+    write_repository("https://git.example.org/me/agent", tmp_path / "new")
+    files = {path.relative_to(tmp_path / "new"): path for path in (tmp_path / "new").rglob("*") if path.is_file()}
+    assert not any(UNPUBLISHED in path.read_text() for path in files.values())
+    manifest = json.loads(files[Path("custom_components/homerl/manifest.json")].read_text())
+    assert manifest["issue_tracker"] == "https://git.example.org/me/agent/issues"
+    assert manifest["documentation"].startswith("https://git.example.org/me/agent#")
+    for file in ("repository.yaml", "app/config.yaml"):
+        assert yaml.safe_load(files[Path(file)].read_text())["url"] == "https://git.example.org/me/agent"
+    assert Path("app/constraints.txt") in files and os.access(files[Path("app/run.sh")], os.X_OK)
+    with pytest.raises(ValueError, match="holds files"):
+        write_repository("https://git.example.org/me/agent", tmp_path / "new")
+
+
+@pytest.mark.parametrize("address", ["git@github.com:me/agent", "http://h/me/agent", "https://h", "https://h/a b", ""])
+def test_what_is_no_address_of_a_repository_is_refused(address: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="OWNER/NAME"):
+        write_repository(address, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_texts_of_the_app_are_there_in_each_language() -> None:

@@ -18,6 +18,7 @@ from tests.envs.assistant.listing.replay import listing, naming
 NAME, LAMP = "automation.hall_light_at_the_door", "light.ceiling_lights"
 COLD, GUESTS, MODE = "sensor.outside_temperature", "input_boolean.guest_mode", "input_select.house_mode"
 OFF = {"action": "light.turn_off", "target": {"entity_id": LAMP}}
+NEXT = {"action": "input_select.select_next", "target": {"entity_id": MODE}}
 MOTION = {"trigger": "state", "entity_id": GUESTS, "to": "on"}
 HUMIDITY = "input_number.target_humidity"
 MOVEMENT, ROBOT = "binary_sensor.movement_backyard", "vacuum.demo_vacuum_0_ground_floor"
@@ -122,6 +123,10 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
         [(GUESTS, "state", "on"), (GUESTS, "state", "unavailable"), (GUESTS, "state", "on")], 3),
     "a change from a state to any": ({"triggers": [{"trigger": "state", "entity_id": MODE, "from": "Away"}]},
         [(MODE, "state", "Away"), (MODE, "state", "Home")], 2),
+    "a change from a state, to which it is not back": (
+        {"triggers": [{"trigger": "state", "entity_id": MODE, "from": "Away"}],
+         "conditions": ["{{ trigger.from_state.state == 'Away' and trigger.to_state.state == 'Home' }}"]},
+        [(MODE, "state", "Away"), (MODE, "state", "Night"), (MODE, "state", "Away"), (MODE, "state", "Home")], 4),
     "any change": ({"triggers": [{"trigger": "state", "entity_id": MODE}]}, [(MODE, "state", "Away")], 1),
     "a change of an attribute": ({"triggers": [{"trigger": "state", "entity_id": "climate.heatpump"}]},
         [("climate.heatpump", "temperature", 22.0)], 1),
@@ -138,6 +143,26 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
     "the number of a trigger": (
         {"triggers": [MOTION, state(MODE, "Away")], "conditions": [{"condition": "trigger", "id": ["1", "7"]}]},
         [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "a bound of a helper, whose change sets off nothing by itself": ({"triggers": [number(above=HUMIDITY)]},
+        [(HUMIDITY, "state", 10.0), (COLD, "state", 16.0)], 2),
+    "nor does it let what holds begin again": ({"triggers": [number(below=HUMIDITY)]},
+        [(HUMIDITY, "state", 10.0), (HUMIDITY, "state", 45.0), (COLD, "state", 16.0)], None),
+    "unless the number was beyond it meanwhile": ({"triggers": [number(below=HUMIDITY)]},
+        [(HUMIDITY, "state", 10.0), (COLD, "state", 20.0), (HUMIDITY, "state", 30.0), (COLD, "state", 21.0)], 4),
+    "a bound of a helper for some time": ({"triggers": [number(above=HUMIDITY, **{"for": 3})]},
+        [(HUMIDITY, "state", 10.0), (COLD, "state", 16.0), (COLD, "state", 17.0), (HUMIDITY, "state", 90.0)], 4),
+    "which ends as the number is back": ({"triggers": [number(above=HUMIDITY, **{"for": 3})]},
+        [(HUMIDITY, "state", 10.0), (COLD, "state", 16.0), (COLD, "state", 9.0), (MODE, "state", "Away"),
+         (MODE, "state", "Home")], None),
+    "a wait for a bound of a helper": (
+        {"actions": [{"wait_for_trigger": [number(above=HUMIDITY)]}, OFF]},
+        [(GUESTS, "state", "on"), (HUMIDITY, "state", 10.0), (COLD, "state", 16.0)], 3),
+    "a number that a template takes of others": (
+        {"triggers": [number(above=50, value_template="{{ state.state | float + states('" + HUMIDITY + "') | float }}")
+                      | {"entity_id": "counter.visitors"}]},
+        [(HUMIDITY, "state", 90.0), ("counter.visitors", "state", 1)], 2),
+    "any change but to some states, of what may be out of reach": (
+        {"triggers": [{"trigger": "state", "entity_id": COLD, "not_to": "unavailable"}]}, [(COLD, "state", 3.0)], 1),
     "a number of a template": (
         {"triggers": [number(below=5, value_template="{{ state.state | float - 10 }}")]}, [(COLD, "state", 14.0)], 1),
     "a template": ({"triggers": [{"trigger": "template", "value_template":
@@ -190,6 +215,45 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
         {"variables": {"lamp": LAMP, "wet": "{{ states('input_number.target_humidity') | float > 70 }}"},
          "conditions": ["{{ wet }}"], "actions": [{"action": "light.turn_off", "target": {"entity_id": "{{ lamp }}"}}]},
         [(GUESTS, "state", "on"), (HUMIDITY, "state", 71.0), (GUESTS, "state", "off"), (GUESTS, "state", "on")], 4),
+    "it goes on after an error": (
+        {"actions": [NEXT | {"continue_on_error": True}, OFF]},
+        [(MODE, "state", "unavailable"), (GUESTS, "state", "on")], 2),
+    "or does not": (
+        {"actions": [NEXT | {"continue_on_error": False}, OFF]},
+        [(MODE, "state", "unavailable"), (GUESTS, "state", "on")], None),
+    "for each of a list": (
+        {"actions": [{"repeat": {"for_each": ["light.bed_light", LAMP], "sequence": [
+            {"action": "light.turn_off", "target": {"entity_id": "{{ repeat.item }}"}}]}}]}, [(GUESTS, "state", "on")], 1),
+    "for each of a list of records, in which a condition ends a round": (
+        {"actions": [{"repeat": {"for_each": [{"it": "light.bed_light", "mode": "Away"}, {"it": LAMP, "mode": "Home"}],
+            "sequence": ["{{ is_state('input_select.house_mode', repeat.item.mode) }}",
+                         {"action": "light.turn_off", "target": {"entity_id": "{{ repeat.item.it }}"}}]}}]},
+        [(GUESTS, "state", "on")], 1),
+    "a round of several": (
+        {"actions": [{"repeat": {"count": 2, "sequence": [{"delay": 1}, {"if": "{{ repeat.last }}", "then": [OFF]}]}}]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away"), (MODE, "state", "Home")], 2),
+    "a transition that a lamp does not have": (
+        {"actions": [{"action": "homeassistant.turn_off", "target": {"entity_id": LAMP},
+                      "data": {"transition": "{{ states('counter.visitors') | int }}"}}]}, [(GUESTS, "state", "on")], 1),
+    "the parts of the id of what has changed": (
+        {"conditions": ["{{ trigger.to_state.domain == 'input_boolean' and trigger.to_state is not none }}",
+                        "{{ trigger.entity_id.split('.')[1] == 'guest_mode' }}"]}, [(GUESTS, "state", "on")], 1),
+    "what was before is there": (
+        {"conditions": ["{{ trigger.from_state is not none and trigger.from_state.object_id == 'guest_mode' }}"]},
+        [(GUESTS, "state", "on")], 1),
+    "an attribute of what came to a state": (
+        {"triggers": [state("climate.heatpump", "off")],
+         "conditions": ["{{ trigger.to_state.attributes.temperature > 21 }}"]},
+        [("climate.heatpump", "state", "off"), ("climate.heatpump", "state", "heat"),
+         ("climate.heatpump", "temperature", 22.0), ("climate.heatpump", "state", "off")], 4),
+    "variables of a trigger come before those of all": (
+        {"triggers": [MOTION | {"variables": {"who": "guests"}}, state(MODE, "Away", variables={"who": "mode"})],
+         "variables": {"who": "guests"}, "conditions": ["{{ who == 'mode' }}"]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "variables of all triggers": (
+        {"trigger_variables": {"most": 70}, "conditions": ["{{ most == 70 }}"], "triggers": [
+            {"trigger": "template", "value_template": "{{ states('input_number.target_humidity') | float > most }}"}]},
+        [(HUMIDITY, "state", 71.0)], 1),
     "an area": ({"actions": [{"action": "light.turn_off", "target": {"area_id": "living_room"}}]},
         [(GUESTS, "state", "on")], 1),
     "a lock that is open": (
@@ -300,8 +364,17 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
         },
         "before something was changed",
     ),
+    "the state before": ({"conditions": ["{{ trigger.from_state.state != 'unavailable' }}"]}, "the state before"),
     "a random wait": ({"actions": [{"delay": "{{ range(1, 9) | random }}"}, OFF]}, "not known"),
     "a wait for a word": ({"actions": [{"delay": {"minutes": "{{ trigger.platform }}"}}, OFF]}, "a duration is"),
+    "a list that may change": (
+        {"actions": [{"repeat": {"for_each": ["{{ states('input_select.house_mode') }}"], "sequence": [OFF]}}]},
+        "no list that can be read",
+    ),
+    "a loop that goes on after an error": (
+        {"actions": [{"repeat": {"count": 2, "sequence": [OFF]}, "continue_on_error": True}]},
+        "within 'repeat'",
+    ),
     "an endless loop": ({"actions": [{"repeat": {"while": [where(MODE, "Home")], "sequence": [OFF]}}]}, "without a wait"),
     "runs that queue": ({"mode": "queued", "actions": [{"delay": 1}, OFF]}, "queues"),
     "an event of the home": ({"triggers": [{"trigger": "event", "event_type": "state_changed"}]}, "'event'"),

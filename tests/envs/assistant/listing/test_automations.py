@@ -171,9 +171,9 @@ UNREAD = [
     {"actions": [LIGHT | {"data": "{{ light }}"}]},
     {"actions": [LIGHT | {"data": {"brightness": "{{ level }}"}}]},
     {"actions": [LIGHT | {"data": {"brightness": 40, "sparkle": 3}}]},
-    {"actions": [LIGHT | {"continue_on_error": True}]},
+    {"actions": [LIGHT | {"continue_on_error": "{{ perhaps }}"}]},
     {"use_blueprint": {"path": "motion_light.yaml"}, "triggers": None, "actions": None},
-    {"trigger_variables": {"a": 1}},
+    {"trigger_variables": "{{ a }}"},
 ]
 
 

@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 
 from homerl.envs.assistant.home_import import import_home
-from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, CONFIG
+from homerl.envs.assistant.listing.home_listing import CONFIG
 from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.assistant.serving.consent import is_guarded
 from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from tests.envs.assistant.listing.making import alone
-from tests.envs.assistant.listing.replay import listing
 
 UPDATE, DOOR = "update.plug", "lock.front_door"
-SENSOR, HELPER = "sensor.outside_temperature", "input_number.target_humidity"
 
 
 @pytest.mark.parametrize(("raw", "share"), [(1, "1"), (2, "1"), (3, "1"), (128, "50"), (255, "100")])
@@ -82,21 +81,16 @@ def test_aliases_of_a_file_are_those_of_today(tmp_path: Path, entry: dict[str, A
     assert [*lamp.names] == names
 
 
-@pytest.mark.parametrize(
-    ("bound", "reads"),
-    [
-        ({"above": HELPER}, HELPER),
-        ({"below": HELPER}, HELPER),
-        ({"above": 3, "value_template": "{{ states('" + HELPER + "') | float }}"}, HELPER),
-    ],
-)
-def test_a_trigger_by_number_that_others_move_is_left_out(bound: dict[str, Any], reads: str) -> None:
-    text = {
-        "triggers": [{"trigger": "numeric_state", "entity_id": SENSOR, **bound}],
-        "actions": [{"action": "light.turn_off", "target": {"entity_id": "light.ceiling_lights"}}],
-    }
-    made = import_home(listing().with_sources({AUTOMATIONS: {"automation.hall_light_at_the_door": text}}), everything=True)
-    assert [reads in note.why for note in made.notes if note.part == "automation"] == [True]
+def test_a_relay_is_guarded_by_what_its_owner_calls_it_today(tmp_path: Path) -> None:
+    row = {"entity_id": "switch.relay", "unique_id": "x", "options": {"conversation": {"should_expose": True}}}
+    state = {"entity_id": "switch.relay", "state": "off", "attributes": {"friendly_name": "Relay"}}
+    (tmp_path / "states.json").write_text(json.dumps([state]))
+    guarded = []
+    for aliases in ({"aliases": ["plug"]}, {"aliases": ["plug"], "aliases_v2": [None, "garage door opener"]}):
+        file = {"key": "x", "data": {"entities": [row | aliases]}}
+        (tmp_path / "core.entity_registry").write_text(json.dumps(file))
+        guarded.append(is_guarded(import_home(load_listing(tmp_path)).home, "switch.relay"))
+    assert guarded == [False, True]
 
 
 @pytest.mark.parametrize(

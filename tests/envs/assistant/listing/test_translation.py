@@ -148,6 +148,7 @@ def test_what_was_not_given_is_not_sent() -> None:
         ("light.bed_light", "homeassistant.turn_off", {}, ("turn_off", {})),
         ("light.bed_light", "light.turn_on", {"brightness": 300}, ("turn_on", {"brightness": 255})),
         ("light.bed_light", "light.turn_on", {"transition": 2, "white": 10}, ("turn_on", {})),
+        ("light.bed_light", "light.turn_on", {"brightness_pct": "50"}, ("turn_on", {"brightness_pct": 50})),
         ("timer.pizza", "timer.start", {"duration": "00:10:00"}, ("start", {"duration": 600})),
         ("time.time", "time.set_value", {"time": "7:30"}, ("set_value", {"time": "07:30:00"})),
         (

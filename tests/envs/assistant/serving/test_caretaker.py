@@ -252,6 +252,13 @@ def test_chinese(serve, lamp):
     assert served.say("好的。") == "好了。" and state(served, lamp) == "on"
 
 
+def test_german_is_spoken_by_a_model_that_is_asked_in_english(serve, lamp):
+    """There are no prompts in German."""
+    served = serve("confirm", call_of(lamp.did, "turn_on"), "Ist an.", language="de")
+    assert served.say("Licht an").endswith("Soll ich?")
+    assert served.say("Ja.") == "Erledigt." and state(served, lamp) == "on"
+
+
 @pytest.mark.parametrize(
     "said", ["play The Doors", "lock the back door", "is the bedroom door closed?", "move to the front of the playlist"]
 )

@@ -168,7 +168,7 @@ def test_the_lights_are_those_of_the_room_where_the_person_speaks(talk, server) 
 def test_the_answer_to_a_question_is_the_models(talk, server) -> None:
     say, *_ = talk("act", "Which one do you mean?", "I see.")
     say("make it dark")
-    assert say("turn off the bed light") == "I see. (I switched nothing just now.)" and not called(server)
+    assert say("turn on the bed light") == "I see. (I switched nothing just now.)" and not called(server)
 
 
 def test_the_matcher_is_guarded_asks_and_watches_like_the_model(talk, server) -> None:

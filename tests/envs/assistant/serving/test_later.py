@@ -257,4 +257,4 @@ def test_what_a_timed_automation_does_only_because_of_the_call_needs_consent(ser
     home = automated({"trigger": "time", "at": "00:10:00"}, {"if": [HALL_LIT], "then": steps})
     served = serve("act", call_of(*LAMP), "Here you are.", call_of("light.porch", "turn_on"), "And here.", of=home)
     assert "later: " in served.say("please") and not served.real.made
-    assert served.say("and the porch") == "And here." and served.real.made
+    assert served.say("and the porch") == "What I asked about before is not done. And here." and served.real.made

@@ -354,6 +354,21 @@ def test_what_cannot_be_computed_now_is_not_counted_is_no_target_and_keeps_what_
     assert any(100 - values["weight"] != values["left"] for values in begun), "homes are made in such states too"
 
 
+def test_homes_of_one_plan_derive_each_from_its_own_values():
+    """What was computed last is kept with the plan, which they share."""
+    kind, room = load_specs(read_yaml(io.StringIO(UNCERTAIN)))[0], Room("kitchen", "kitchen", "kitchen")
+    given = {"weight": 40, "full": 0, "arm": 10, "left": 60}
+    one = Home.build_home([room], [Device("1", "scale", room, kind)], {"outdoors": AIR, "kitchen": AIR, "1": given})
+    other = one.fork()
+    seen = []
+    for weight in (10, 20, 30):
+        other.call("1", "put", [weight])
+        for home in (one, other):
+            home.advance(1)
+            seen.append(home.read_value("1", "left"))
+    assert seen == [60, 90, 60, 80, 60, 70]
+
+
 def test_a_device_may_be_in_no_room():
     data = home_to_json(home())
     data["devices"][0]["room"] = None

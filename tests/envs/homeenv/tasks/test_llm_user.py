@@ -164,39 +164,57 @@ def gives_up(request):
     return parrot(request) if "Assistant:" not in request["messages"][1]["content"] else content(stop=True)
 
 
-# What an agent may say to be rid of a failure: the user repeats, or gives up.
+def unreadable(request):
+    """A person who says its wish once, and whose answers to an agent cannot be read."""
+    return parrot(request) if "Assistant:" not in request["messages"][1]["content"] else {"content": '{"say": '}
+
+
+# What an agent may say to be rid of a failure: the user repeats, gives up, or cannot be read.
 EXCUSES = ("Please say that again, word for word.", "Which one do you mean?", "", "It is done.", "Hm, is that all?")
 
 
-@pytest.mark.parametrize("person", [parrot, gives_up])
+@pytest.mark.parametrize("person", [parrot, gives_up, unreadable])
 @pytest.mark.parametrize("said", EXCUSES)
-def test_a_user_who_repeats_or_gives_up_after_a_turn_that_did_nothing_has_met_the_agents_failure(blueprint, person, said):
+def test_a_user_whom_a_turn_that_did_nothing_ends_has_met_the_agents_failure(blueprint, person, said):
     with ScriptedServer(answer=person) as server:
         end, usage = played(blueprint, server, Says(said))
     assert end.outcome is Outcome.AGENT_FAILURE and end.outcome.is_counted and not usage["errors"]
 
 
 class Half:
-    """The expert on tasks of one wish; on others it says a sentence and does nothing."""
+    """The expert on tasks of one wish; on others it says a sentence and does nothing, after so many refused calls."""
 
     name = "half"
 
-    def __init__(self, said: str) -> None:
-        self.expert, self.said = Expert(), said
+    def __init__(self, said: str, refused: int = 0) -> None:
+        self.expert, self.said, self.refused = Expert(), said, refused
 
     async def consult(self, episode, n: int = 1):
         if len(episode.blueprint.intents) == 1:
             return await self.expert.consult(episode, n)
+        if self.refused and episode.messages[-1]["role"] == "user":
+            calls = [tool_call("no_such_tool", {"number": number}) for number in range(self.refused)]
+            return [Reply({"role": "assistant", "content": self.said, "tool_calls": calls})]
         return [Reply({"role": "assistant", "content": self.said})]
 
 
-@pytest.mark.parametrize("said", EXCUSES)
-def test_an_agents_share_of_successes_is_the_same_whatever_it_says_when_it_fails(said, tmp_path):
+@pytest.mark.parametrize(
+    ("said", "refused", "person"),
+    [
+        *((said, 0, parrot) for said in EXCUSES),
+        ("Which one do you mean?", 0, gives_up),
+        ("Answer in half a JSON object.", 0, unreadable),
+        ("Which one do you mean?", 20, parrot),
+        ("", 20, gives_up),
+        ("Answer in half a JSON object.", 20, unreadable),
+    ],
+)
+def test_an_agents_share_of_successes_is_the_same_whatever_it_says_when_it_fails(said, refused, person, tmp_path):
     recipes = [BlueprintRecipe.model_validate({"families": {"atomic": 1}, "intents": [n, n]}) for n in (1, 2)]
     suite = Few([make_home_blueprint(recipes[seed % 2], "train", seed) for seed in range(15)])
-    with ScriptedServer(answer=parrot) as server, open_user_factory(settings(server, timeout=20, deadline=60)) as users:
+    with ScriptedServer(answer=person) as server, open_user_factory(settings(server, timeout=20, deadline=60)) as users:
         score = run_suite(
-            suite, ParticipantFactories(lambda: Half(said), users, said), tmp_path, EpisodePace(4, waves=False)
+            suite, ParticipantFactories(lambda: Half(said, refused), users, said), tmp_path, EpisodePace(4, waves=False)
         )
     assert score["n"] == 15 and score["success"] == pytest.approx(8 / 15)
 
@@ -209,25 +227,54 @@ def test_a_user_whom_the_agent_made_say_something_does_not_leave_its_role(bluepr
     with ScriptedServer(answer=echo) as server:
         end, usage = played(blueprint, server, Says(f"Please say: {words}"))
     assert end.outcome is Outcome.AGENT_FAILURE and not usage["errors"]
-    assert blamed(blueprint, echo, Says("Please go on.")) in ("leak", "contradiction")
 
 
-def test_a_user_who_gives_up_by_himself_errs(blueprint):
+@pytest.mark.parametrize("words", ["turn_on(1) please", "I am a language model", "Set everything to 8765"])
+def test_a_user_who_says_it_by_himself_errs_whatever_the_agent_has_said(blueprint, words):
+    def later(request):
+        return content(say=words) if "You:" in request["messages"][1]["content"] else parrot(request)
+
+    assert blamed(blueprint, later, Says("Please go on.")) in ("leak", "contradiction")
+
+
+class Asks(Expert):
+    """Does what is wished, and then asks something instead of saying so. `wishes` is how many it serves."""
+
+    def __init__(self, wishes: int) -> None:
+        super().__init__()
+        self.wishes = wishes
+
+    async def consult(self, episode, n: int = 1):
+        served = len(episode.blueprint.intents) - len(episode.open_intents())
+        replies = await super().consult(episode, n) if served < self.wishes else ()
+        calls = [reply for reply in replies if reply.message.get("tool_calls")]
+        return calls or [Reply({"role": "assistant", "content": "What else do you wish for? Say half of a JSON."})]
+
+
+@pytest.fixture
+def two_wishes():
+    return make_home_blueprint(BlueprintRecipe.model_validate({"families": {"atomic": 1}, "intents": [2, 2]}), "train", 1)
+
+
+def test_a_user_who_gives_up_by_himself_errs(blueprint, two_wishes):
     assert blamed(blueprint, lambda request: content(stop=True)) == "gave_up"
-    two = make_home_blueprint(BlueprintRecipe.model_validate({"families": {"atomic": 1}, "intents": [2, 2]}), "train", 1)
+    last = {"gave_up": content(stop=True), "malformed": {"content": "{broken"}, "leak": content(say="I am an AI")}
+    for reason, answer in last.items():
+        assert blamed(two_wishes, lambda r: obedient(r) if len(wishes(r)) == 2 else answer, Asks(2)) == reason  # noqa: B023
 
-    def after_a_deed(request):
-        return obedient(request) if "Assistant:" not in request["messages"][1]["content"] else content(stop=True)
 
-    class Asks(Expert):
-        """Does what is wished, and then asks something instead of saying so."""
+@pytest.mark.parametrize("served", [1, 2])
+@pytest.mark.parametrize("answer", [content(stop=True), {"content": "{broken"}, content(say="I am an AI")])
+def test_no_words_of_an_agent_that_has_served_one_wish_end_the_dialogue_before_the_next(two_wishes, answer, served):
+    """What the user says to them is asked for again as if it had not heard them."""
 
-        async def consult(self, episode, n: int = 1):
-            replies = await super().consult(episode, n)
-            calls = [reply for reply in replies if reply.message.get("tool_calls")]
-            return calls or [Reply({"role": "assistant", "content": "What else do you wish for?"})]
+    def heeds(request):
+        return answer if "half of a JSON" in request["messages"][1]["content"] else obedient(request)
 
-    assert blamed(two, after_a_deed, Asks()) == "gave_up"
+    with ScriptedServer(answer=heeds) as server:
+        end, usage = played(two_wishes, server, Asks(served))
+    assert end.outcome.is_counted and (end.outcome is Outcome.SUCCESS) == (served == 2) and not usage["errors"]
+    assert {step.facts.intent for step in end.steps} == {intent.id for intent in two_wishes.intents}
 
 
 def test_patience_ends_after_so_many_false_claims_and_that_is_the_agents_failure(blueprint):

@@ -95,7 +95,7 @@ def test_the_expert_is_perfect_and_nothing_earns_nothing(runs):
     assert code == 0 and "No judge has been asked" in said
     found = build_scores_report(runs)
     assert table(found, "Questions, accuracy")["IG"] == ("100.0", "0.0")
-    assert table(found, "Features")["RRS, 0 is best"] == ("0.00", "27.00")
+    assert table(found, "Features, MAP from 0 to 1")["RRS, 0 is best"] == ("0.00", "27.00")
     assert table(found, "Plans")["steps go together, %"] == ("100.0", "0.0")
     assert table(found, "Errors")["PG, empty output"] == ("0", "3")
     assert all(line.label in said for one in found.tables for line in one.lines), "80 columns are enough for every label"

@@ -1,0 +1,102 @@
+"""The repository of the app and the component, as Home Assistant's app store and HACS read it.
+
+    scripts/publish_app ADDRESS FOLDER   writes it into FOLDER, with a wheel of homerl; ADDRESS is where it will be published
+    app_repository.py --pins             writes the versions that the app installs (`scripts/regenerate` calls it)
+
+Invariant: the app installs versions of constraints.txt only, and the homerl of this tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.metadata import distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "envs/assistant/app"
+PINS = SOURCE / "app/constraints.txt"
+UNPUBLISHED = "https://homerl.example"  # stands in the tree wherever the repository names itself
+ADDRESS = re.compile(r"https://[\w.-]+(/[\w.~-]+)+")
+CONTAINER = {"python_version": "3.13", "python_full_version": "3.13.0", "sys_platform": "linux"}  # of the app's Dockerfile
+HEAD = """\
+# What the app installs: the versions of constraints.txt that homerl[serve] reaches. `scripts/regenerate` writes this file.
+"""
+
+
+def app_pins() -> str:
+    """The text of the app's file of versions. Raises `ValueError` for a package that constraints.txt lacks."""
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pins = {canonicalize_name(line.partition("==")[0]): line.split()[0] for line in lines if "==" in line}
+    names = sorted(_reached_packages())
+    if unpinned := [name for name in names if name not in pins]:
+        raise ValueError(f"constraints.txt has no version of {', '.join(unpinned)}, which the app installs: add it there")
+    version = re.search(r'__version__ = "(.+)"', (ROOT / "homerl/__init__.py").read_text("utf-8"))
+    assert version is not None
+    return HEAD + "\n".join([f"homerl=={version[1]}", *(pins[name] for name in names)]) + "\n"
+
+
+def _reached_packages() -> set[str]:
+    """The packages that `homerl[serve]` installs in the app's container, but homerl."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    waiting = [*map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["serve"]])]
+    reached = set[tuple[str, str]]()
+    while waiting:
+        wanted = waiting.pop()
+        for part in {(canonicalize_name(wanted.name), extra) for extra in ("", *wanted.extras)} - reached:
+            reached.add(part)
+            waiting += _requirements(*part)
+    return {name for name, _ in reached}
+
+
+def _requirements(name: str, extra: str) -> Iterator[Requirement]:
+    """What a package with an extra asks for in the container."""
+    for wanted in map(Requirement, distribution(name).requires or ()):
+        here: Mapping[str, str] = CONTAINER | {"extra": extra}
+        if wanted.marker is None or wanted.marker.evaluate(dict(here)):
+            yield wanted
+
+
+def write_repository(address: str, folder: Path) -> None:
+    """Write the repository into a new or empty folder. Raises `ValueError` if the address or the folder does not do."""
+    if not ADDRESS.fullmatch(address):
+        raise ValueError(f"'{address}' is no address of a repository: write it as https://github.com/OWNER/NAME")
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} holds files already: name a new folder")
+    unpublished = shutil.ignore_patterns("__pycache__", "*.pyc", ".*_cache", "*.whl")
+    shutil.copytree(SOURCE, folder, ignore=unpublished, dirs_exist_ok=True)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            text = path.read_text("utf-8")
+            if UNPUBLISHED in text:
+                path.write_text(text.replace(UNPUBLISHED, address), "utf-8")
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "-w", str(folder / "app"), str(ROOT)], check=True)
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser("publish_app", description="Write the repository of the app for Home Assistant.")
+    parser.add_argument("address", help="where it will be published, such as https://github.com/OWNER/NAME")
+    parser.add_argument("folder", type=Path, help="a new folder")
+    if sys.argv[1:] == ["--pins"]:
+        PINS.write_text(app_pins(), "utf-8")
+        return
+    given = parser.parse_args()
+    try:
+        write_repository(given.address.removesuffix("/"), given.folder)
+    except ValueError as error:
+        sys.exit(f"publish_app: {error}")
+    print(f"{given.folder} is written. Commit it, and push it to {given.address}")
+
+
+if __name__ == "__main__":
+    main()
