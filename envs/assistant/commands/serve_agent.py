@@ -99,7 +99,7 @@ def serve_agent(
         )
     console.print(f"what it does: {address.base_url}/ (log: {log})")
     app = AgentEndpoint(caretaker, address).build_agent_app()
-    asyncio.run(_serve_and_follow(app, socket, real, caretaker.spoken_language))
+    asyncio.run(_serve_and_follow(app, socket, real, caretaker.heard_languages))
 
 
 def choose_prompt_settings(
@@ -133,12 +133,12 @@ def choose_prompt_settings(
     )
 
 
-async def _serve_and_follow(app: Any, socket: Any, real: HomeAssistantHome | None, language: str) -> None:
-    """Serve until stopped, and follow the real home meanwhile. The words of the language are read before they are needed."""
+async def _serve_and_follow(app: Any, socket: Any, real: HomeAssistantHome | None, languages: Sequence[str]) -> None:
+    """Serve until stopped, and follow the real home meanwhile. The words of languages are read before they are needed."""
     from homerl.envs.assistant.serving.kind_words import kind_words
     from homerl.host.web_server import serve_until_stopped
 
-    following = [asyncio.create_task(asyncio.to_thread(kind_words, language))]
+    following = [asyncio.create_task(asyncio.to_thread(kind_words, language)) for language in languages]
     following += [asyncio.create_task(real.follow_home())] if real else []
     try:
         await serve_until_stopped(app, socket)

@@ -167,6 +167,11 @@ class Caretaker:
         """The language of the home, which it tells once it is reached; that of the agent until then."""
         return (self.real and self.real.spoken) or self.house.language
 
+    @property
+    def heard_languages(self) -> tuple[str, ...]:
+        """The languages whose words decide whether the person is asked, that of the home first; none if nobody is asked."""
+        return tuple(dict.fromkeys((self.spoken_language, self.house.language))) if self.house.ask_unclear else ()
+
     def _move_into(self, home: Home) -> None:
         """Take a home as the one to take care of."""
         self.home = home.fork()
@@ -444,13 +449,18 @@ class Caretaker:
 
     async def _find_unclear(self, exchange: Exchange) -> bool:
         """Whether the words of the person do not clearly mean what is called. The matcher takes only what they mean."""
-        sentence, turn, spoken = exchange.sentence, exchange.turn, self.spoken_language
-        if not self.house.ask_unclear or turn.agent:
+        sentence, turn, languages = exchange.sentence, exchange.turn, self.heard_languages
+        if not languages or turn.agent:
             return False
         before = " ".join(str(one["content"]) for one in sentence.dialogue[-3:-1])
-        texts, languages = self.words.home.texts, (spoken, self.house.language)
         exchange.unclear = await asyncio.to_thread(
-            find_unclear_devices, exchange.seen.home, turn.calls, sentence.said, before, languages, texts
+            find_unclear_devices,
+            exchange.seen.home,
+            turn.calls,
+            sentence.said,
+            before,
+            languages,
+            self.words.home.texts,
         )
         return bool(exchange.unclear)
 

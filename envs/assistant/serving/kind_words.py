@@ -24,7 +24,6 @@ from homerl.envs.core.documents import InputError
 FEW = 2  # domains that share a word or a sentence: what more of them share tells nothing
 MORE = 4  # times as often as in other sentences such a word stands in those of its domain, at least
 OFTEN = 3  # sentences of a domain in which such a word stands at least
-DEEPEST = 12  # rules within rules
 MOST = 40  # ways to write a part of a sentence
 
 
@@ -41,9 +40,10 @@ class KindWords:
     known: bool = False
 
 
-def split_words(text: str) -> list[str]:
+@lru_cache(1 << 12)
+def split_words(text: str) -> tuple[str, ...]:
     """The words of a text in small letters without marks. In a script without spaces each run of its letters is one."""
-    return strip_accents(normalize_text(text)).split()
+    return tuple(strip_accents(normalize_text(text)).split())
 
 
 @lru_cache
@@ -61,7 +61,7 @@ def kind_words(language: str) -> KindWords:
         own = _domains_of_intent(name)
         for block in intent.data:
             for one in block.sentences:
-                words = {word for text in reader.texts(one.expression) for word in split_words(text)}
+                words = reader.words(one.expression)
                 everywhere.update(words)
                 count += 1
                 domains = {*block.domains} or own
@@ -108,12 +108,18 @@ def _may_name(word: str) -> bool:
 
 
 class _SentenceReader:
-    """Reads the words that templates of sentences have. Each alternative of a template is read once, not each sentence."""
+    """Reads the words that templates of sentences have. Each alternative of a template is read once, not each sentence, and
+    so is each rule, which many templates share."""
 
     def __init__(self, intents: Any) -> None:
         self._rules, self._lists = intents.expansion_rules, intents.slot_lists
+        self._texts_of_rule: dict[str, list[str]] = {}
 
-    def texts(self, part: Any, depth: int = 0) -> list[str]:
+    def words(self, part: Any) -> set[str]:
+        """The words of all ways to write a part of a template."""
+        return {word for written in {*" ".join(self.texts(part)).split()} for word in split_words(written)}
+
+    def texts(self, part: Any) -> list[str]:
         """Ways to write a part of a template, in which each of its alternatives stands at least once."""
         from hassil import expression
 
@@ -122,16 +128,23 @@ class _SentenceReader:
                 text: str = part.original_text
                 return [f" {text} " if SPACELESS.search(text) else text]  # where words stand together, a part is one
             case expression.RuleReference():
-                rule = self._rules.get(part.rule_name)
-                return self.texts(rule.expression, depth + 1) if rule and depth < DEEPEST else [" "]
+                return self._texts_of(part.rule_name)
             case expression.ListReference():
                 return self._values(part.list_name) or [" "]
             case expression.Alternative():
-                return [text for item in part.items for text in self.texts(item, depth)][:MOST] or [""]
+                return [text for item in part.items for text in self.texts(item)][:MOST] or [""]
             case expression.Group():
-                parts = [self.texts(item, depth) for item in part.items]
+                parts = [self.texts(item) for item in part.items]
                 return ["".join(row) for row in islice(zip(*map(cycle, parts)), min(MOST, max(map(len, parts), default=0)))]
         return [" "]
+
+    def _texts_of(self, rule: str) -> list[str]:
+        """Ways to write what a rule stands for. Within itself, and where it is not there, it is a gap."""
+        if rule not in self._texts_of_rule:
+            self._texts_of_rule[rule] = [" "]
+            if rule in self._rules:
+                self._texts_of_rule[rule] = self.texts(self._rules[rule].expression)
+        return self._texts_of_rule[rule]
 
     def _values(self, name: str) -> list[str]:
         """What stands in a list of texts. Names, places and numbers are none."""
@@ -143,7 +156,7 @@ class _SentenceReader:
         found = defaultdict[str, set[str]](set)
         for name, listed in self._lists.items():
             for value in getattr(listed, "values", ()) if name.endswith("_classes") else ():
-                found[str(value.value_out)].update(word for text in self.texts(value.text_in) for word in split_words(text))
+                found[str(value.value_out)] |= self.words(value.text_in)
         return {one: frozenset(filter(_may_name, words)) for one, words in found.items()}
 
 

@@ -63,7 +63,7 @@ class DeviceNames:
 
     def parts_in(self, said: str, device: Device) -> NamedParts:
         """The words of a device that a text has."""
-        heard = tuple(split_words(said))
+        heard = split_words(said)
         kind, room = self._kind_words(device), self._room_words(device)
         own = self._own_words(device)
         found = _find_words(own - kind - room, heard)
@@ -76,7 +76,7 @@ class DeviceNames:
 
     def rooms_in(self, said: str) -> set[str]:
         """The ids of the rooms that a text names."""
-        heard, found = tuple(split_words(said)), set[str]()
+        heard, found = split_words(said), set[str]()
         for device in self.home.plan.devices:
             if device.room.id != HOME and _find_words(self._room_words(device), heard):
                 found.add(device.room.id)
@@ -171,11 +171,15 @@ def _is_unclear(names: DeviceNames, call: TwinCall, called: Collection[str], sai
     offering = [
         one for one in home.plan.devices if one.did not in called and call.service in one.spec.service_index
     ]  # those beside it that may be meant
-    alike = [one for one in offering if names.domains_of(one) & names.domains_of(device) and _would_change(home, one, call)]
-    if any(names.parts_in(said, one).count > named.count for one in alike):
+    alike = [one for one in offering if names.domains_of(one) & names.domains_of(device)]
+
+    def would_change_any(devices: Iterable[Device]) -> bool:
+        return any(_would_change(home, one, call) for one in devices)
+
+    if would_change_any(one for one in alike if names.parts_in(said, one).count > named.count):
         return True
     if rooms and device.room.id not in rooms and not named.own:
-        return bool(alike)
+        return would_change_any(alike)
     if named.count:
         return False
     if any(names.parts_in(said, one).whole for one in offering):
@@ -183,7 +187,7 @@ def _is_unclear(names: DeviceNames, call: TwinCall, called: Collection[str], sai
     if names.parts_in(before, device).count:
         return False
     here = home.plan.entrance_room
-    return any(one.room == device.room for one in alike) if here and here == device.room else bool(alike)
+    return would_change_any(one for one in alike if one.room == device.room or here != device.room)
 
 
 def _would_change(home: Home, device: Device, call: TwinCall) -> bool:

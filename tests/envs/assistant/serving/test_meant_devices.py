@@ -173,7 +173,7 @@ ON = call_of("light.kitchen_light", "turn_on")
 
 
 def test_what_the_words_may_not_mean_is_asked_before_it_is_done(tmp_path: Path) -> None:
-    served = serve_home(home_in("en"), Says(ON, "Sure!"), tmp_path)
+    served = serve_home(home_in("en"), Says(ON, "Sure!"), tmp_path, ask_unclear=True)
     assert served.say("tell me a joke") == "I would do this: Kitchen Light: state from off to on. Shall I do it?"
     (entry,) = served.journal.read_entries()
     assert not served.real.made and entry.unclear == ("light.kitchen_light",) and entry.outcome == "asked"
@@ -181,16 +181,16 @@ def test_what_the_words_may_not_mean_is_asked_before_it_is_done(tmp_path: Path) 
 
 
 def test_what_the_words_mean_is_done_at_once_and_so_is_all_if_the_owner_says_so(tmp_path: Path) -> None:
-    served = serve_home(home_in("en"), Says(ON, "It is on."), tmp_path)
+    served = serve_home(home_in("en"), Says(ON, "It is on."), tmp_path, ask_unclear=True)
     assert served.say("kitchen light") == "It is on." and served.real.made
-    served = serve_home(home_in("en"), Says(ON, "It is on."), tmp_path, ask_unclear=False)
+    served = serve_home(home_in("en"), Says(ON, "It is on."), tmp_path)
     assert served.say("tell me a joke") == "It is on." and served.real.made
 
 
 def test_the_home_s_own_language_counts(tmp_path: Path) -> None:
     home = home_in("de")
     on = call_of("light.bett", "turn_on")
-    served = serve_home(home, Says(on, "Ist an.", on, "Ist an."), tmp_path)
+    served = serve_home(home, Says(on, "Ist an.", on, "Ist an."), tmp_path, ask_unclear=True)
     served.real.spoken, served.real.words = "de", HomeWords("de")
     assert served.say("erzähl mir einen Witz").endswith("Soll ich?") and not served.real.made
     served.say("die Lampe am Bett")
