@@ -138,7 +138,7 @@ async def _serve_and_follow(app: Any, socket: Any, real: HomeAssistantHome | Non
     from homerl.envs.assistant.serving.kind_words import kind_words
     from homerl.host.web_server import serve_until_stopped
 
-    following = [asyncio.create_task(asyncio.to_thread(kind_words, language)) for language in languages]
+    following: list[asyncio.Task[Any]] = [asyncio.create_task(asyncio.to_thread(kind_words, one)) for one in languages]
     following += [asyncio.create_task(real.follow_home())] if real else []
     try:
         await serve_until_stopped(app, socket)

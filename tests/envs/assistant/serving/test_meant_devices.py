@@ -14,6 +14,7 @@ from serving import Says, call_of, serve_home
 
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.assistant.serving.caretaker import CaretakerSettings
 from homerl.envs.assistant.serving.home_words import HomeWords
 from homerl.envs.assistant.serving.kind_words import kind_words
 from homerl.envs.assistant.serving.live_situation import TwinCall, place_speaker
@@ -173,6 +174,7 @@ ON = call_of("light.kitchen_light", "turn_on")
 
 
 def test_what_the_words_may_not_mean_is_asked_before_it_is_done(tmp_path: Path) -> None:
+    assert CaretakerSettings("act", "assist", "en").ask_unclear
     served = serve_home(home_in("en"), Says(ON, "Sure!"), tmp_path, ask_unclear=True)
     assert served.say("tell me a joke") == "I would do this: Kitchen Light: state from off to on. Shall I do it?"
     (entry,) = served.journal.read_entries()
