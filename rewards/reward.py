@@ -42,6 +42,8 @@ class Reward:
         check: Gets the settings by name. It raises `ValueError` if they cannot be used.
         older: Values of settings that are younger than the reward: those by which it was computed before it had them.
             Trajectories that do not store a setting are verified with them.
+        facts: Facts that the reward alone needs, and that are as young as it. Where it has a weight, a file holds them or
+            they have their default, and a replay compares them.
         order: Recipes and stored trajectories list rewards by `order`, then by name.
 
     Example:
@@ -58,6 +60,7 @@ class Reward:
     check: Callable[[Mapping[str, Any]], None] = refuse_negative_settings
     order: int = 100
     older: Mapping[str, Any] = field(default_factory=dict)
+    facts: tuple[str, ...] = ()
 
     @cached_property
     def recipe_settings(self) -> Mapping[str, RewardSetting]:

@@ -50,12 +50,13 @@ GPU, HUB, ENDPOINT = "it needs a GPU", "it needs the hub", "it needs an LLM behi
 TRIED = "tests/homerl/train/test_extensions.py runs it with the recipes of the page"
 NETWORK = "it needs a network"
 TRAINED = "it needs a trained model, which takes minutes"
-BASE = "it needs the base of smollm2-home, which scripts/base_model downloads"
+BASE = "it needs a base, which scripts/base_model downloads"
 NOT_RUN = {
     "README.md": {
         "./scripts/quickstart": "it installs an environment and takes an hour; SLOW has its recipe, made shorter",
         "./scripts/test": RECURSION,
         "homerl chat runs/quickstart": TRAINED,
+        "./scripts/base_model": NETWORK,
         "homerl chat smollm2-home": BASE,
         "homerl export runs/rlve_full": HUB,
         "accelerate launch --num_processes": GPU,

@@ -78,7 +78,7 @@ class MatcherFirst:
 
 
 def _put_matcher_first(agents: Callable[[], Agent], tally: FirstAgentTally) -> Callable[[], MatcherFirst]:
-    from homerl.envs.homeenv.agents.hassil_agent import HassilAgent
+    from homerl.envs.homeenv.agents.matcher_agent import HassilAgent
 
     HassilAgent()  # which may lack its package
     return lambda: MatcherFirst(agents(), tally=tally)
@@ -97,7 +97,7 @@ def calls_for_matcher(episode: Episode, language: str) -> list[Call]:
 
 def match_certain_calls(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
     """The calls that a sentence means for sure. `placed` says whether it may be about where the person speaks."""
-    from homerl.envs.homeenv.agents.hassil_agent import calls_of_sentence  # its package comes with an extra
+    from homerl.envs.homeenv.tasks.sentences.matching import calls_of_sentence  # its package comes with an extra
 
     calls = calls_of_sentence(home, said, language, placed)
     if not calls or _may_mean_another(home, calls, said):

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic.json_schema import SkipJsonSchema
 
@@ -93,6 +93,21 @@ class ToolCall:
     malformed: SkipJsonSchema[str | None] = field(default=None, compare=False, repr=False)
 
 
+# What is wrong with the words that end a turn; empty if nothing is (`homerl/play/closings.py` says when each is given).
+ClosingFlaw = Literal[
+    "",
+    "false claim",
+    "hedged claim",
+    "no admission",
+    "empty",
+    "vague question",
+    "needless question",
+    "wrong answer",
+    "denial",
+    "unjudged",
+]
+
+
 @dataclass(frozen=True)
 class StepFacts:
     """What one message of an agent did: all that rewards need, so that these need no tokenizer and no world.
@@ -109,6 +124,8 @@ class StepFacts:
     - `intent` is the intent of which the user last spoke.
     - `met` holds the indices of the goals of Φ that are met after the step.
     - `closes` tells whether the message ends the agent's turn: it is words, or a finish action.
+    - `closing_flaw` is what is wrong with the words of a message that ends a turn. Files hold it
+      beside rewards only, so that what is read from one without rewards equals what was written.
     """
 
     turn: int
@@ -127,6 +144,7 @@ class StepFacts:
     met: tuple[int, ...] = ()
     calls: tuple[ToolCall, ...] = ()
     closes: bool = True
+    closing_flaw: ClosingFlaw = field(default="", compare=False, repr=False)
 
 
 class World(ABC):

@@ -81,7 +81,8 @@ class HomeEnvWorld(WorldAdapter):
     dimensions = late("homerl.envs.homeenv.bench.cases", "DIMENSIONS")
     failure_of = late("homerl.envs.homeenv.bench.cases", "classify_home_failure")
     cases = late("homerl.envs.homeenv.bench.cases", "collect_home_cases")
-    false_claims = late("homerl.envs.homeenv.bench.cases", "count_home_false_claims")
+    closing_flaws = late("homerl.envs.homeenv.bench.cases", "home_closing_flaws")
+    dangerous_acts = late("homerl.envs.homeenv.bench.dangerous_acts", "count_dangerous_acts")
     holds_with = late("homerl.envs.homeenv.bench.cases", "has_met_home_goals")
     card = late("homerl.envs.homeenv.card", "build_home_card")
 

@@ -16,12 +16,14 @@ from typing import Any
 from rich.table import Table
 
 from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.language.speaker import Wording
 from homerl.envs.homeenv.language.utterances import apply_writing_style, draw_sentence
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.envs.homeenv.tasks.intents import Ask, intent_families
-from homerl.play.words.grammar import MARKS, UnclearSentence
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, intent_families
+from homerl.play.words.grammar import MARKS, NoSentence, Voice
 from homerl.play.words.text_diversity import SAMPLE, TOKENS, TextDiversity
 from homerl.worlds.sources import Mixture
 
@@ -141,11 +143,20 @@ def draw_utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> 
         told = home_after_calls(home, draft.before)
         for _ in range(min(PER_DRAFT, left)):
             try:
-                said = draw_sentence(draft.meaning, told, recipe.user_voice, draft.wording or wording, rng)
-            except UnclearSentence:
+                said = _draw_utterance(draft, told, recipe.user_voice, wording, rng)
+            except NoSentence:
                 break
             left -= 1
             yield name, apply_writing_style(said, told, recipe.user_voice, rng)
+
+
+def _draw_utterance(draft: Draft, home: Home, voice: Voice, wording: Wording, rng: random.Random) -> str:
+    """A sentence for a draft. Raises `NoSentence` if the home or the wording has none for it."""
+    if wording != "people":
+        return draw_sentence(draft.meaning, home, voice, draft.wording or wording, rng)
+    from homerl.envs.homeenv.tasks.people_wording import PeopleSpeaker  # its package comes with an extra
+
+    return PeopleSpeaker(home, voice, "train", placed=False).say_wish(draft, rng)
 
 
 def diversity_table(report: DiversityReport) -> Table:

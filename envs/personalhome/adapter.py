@@ -58,7 +58,7 @@ class PersonalHomeWorld(WorldAdapter):
     cases = late("homerl.envs.personalhome.bench.run_results", "grounding_cases")
     holds_with = late("homerl.envs.personalhome.bench.run_results", "is_grounding_right")
 
-    def false_claims(self, trajectory: Trajectory) -> None:
+    def closing_flaws(self, trajectory: Trajectory) -> None:
         """None: an answer is data, and does nothing in the household."""
 
     extra_results = late("homerl.envs.personalhome.bench.run_results", "extra_results")

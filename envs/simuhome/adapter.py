@@ -58,7 +58,7 @@ class SimuHomeWorld(WorldAdapter):
     dimensions = late("homerl.envs.simuhome.bench.cases", "DIMENSIONS")
     failure_of = late("homerl.envs.simuhome.bench.cases", "simuhome_failure")
     cases = late("homerl.envs.simuhome.bench.cases", "simuhome_judge_cases")
-    false_claims = late("homerl.envs.simuhome.bench.cases", "simuhome_false_claims")
+    closing_flaws = late("homerl.envs.simuhome.bench.cases", "simuhome_closing_flaws")
 
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """`released`: the result as the paper's released program counts it, which leaves some failures out."""

@@ -25,7 +25,7 @@ import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -367,11 +367,15 @@ class SuiteInstances:
 
     def __getitem__(self, index: int) -> EpisodeSpec:
         run, at = divmod(index, len(self.found))
-        instance = self.found[at]
-        made = instance.blueprint_for(self.setting)
-        labels = suite_of_instance(instance.id, world_of(made)).labels
-        blueprint = blueprint_with_behaviours(
-            made.model_copy(update={"id": instance.id, "seed": made.seed + run}), self.behaviours
-        )
-        limits = instance.limits_for(self.setting)
-        return EpisodeSpec(blueprint, limits, {name: getattr(instance, name) for name in labels} | {"run": run})
+        spec = episode_of_instance(self.found[at], self.setting, run, self.behaviours)
+        return replace(spec, labels=spec.labels | {"run": run})
+
+
+def episode_of_instance(
+    instance: SuiteInstance, setting: str, run: int = 0, behaviours: Behaviours = AT_ONCE
+) -> EpisodeSpec:
+    """The episode that an instance of a suite is played as in a setting; runs differ in their seed."""
+    made = instance.blueprint_for(setting)
+    labels = suite_of_instance(instance.id, world_of(made)).labels
+    blueprint = blueprint_with_behaviours(made.model_copy(update={"id": instance.id, "seed": made.seed + run}), behaviours)
+    return EpisodeSpec(blueprint, instance.limits_for(setting), {name: getattr(instance, name) for name in labels})

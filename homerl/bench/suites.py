@@ -51,7 +51,7 @@ def resolve_suite(source: str) -> tuple[WorldAdapter, Suite]:
     """The world and the suite of a name, or of a file of instances. Raises `InputError` if it is neither."""
     if source in known_suites():
         return known_suites()[source]
-    path, lines = _read_lines(source)
+    path, lines = read_suite_lines(source)
     if not lines:
         raise InputError("the file holds no task of a suite", str(path), REBUILD)
     first = parse_instance(lines[0], f"{path}:1")
@@ -132,11 +132,12 @@ def read_suite(source: str) -> list[Any]:
 
     Raises `InputError` if the suite is not shipped, if the checksum differs, or if a line is of no suite.
     """
-    path, lines = _read_lines(source)
+    path, lines = read_suite_lines(source)
     return [parse_instance(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
 
 
-def _read_lines(source: str) -> tuple[Path, list[str]]:
+def read_suite_lines(source: str) -> tuple[Path, list[str]]:
+    """The file of a shipped suite (by name) or of a path, and its lines. Raises `InputError` as `read_suite` does."""
     path = Path(source)
     if not path.is_file():
         path = shipped_suite_file(find_suite(source))

@@ -27,6 +27,7 @@ from pydantic import Field
 
 from homerl.envs.core.messages import Message, copy_plain_message
 from homerl.envs.core.world import Action, StepFacts, ToolCall, World, WorldError, tool_call_to_action
+from homerl.play.closings import find_closing_flaw
 from homerl.play.faults import (
     EPISODE_ERRORS,
     EXHAUSTED,
@@ -273,6 +274,10 @@ class Episode:
             calls=calls_to_record(calls),
             closes=closes,
         )
+        if closes and (heard := situation.closing_message(reply.message)) is not None:
+            said = self.spoken_words_of(heard)
+            wish = situation.standing_of_wish(facts, [step.facts for step in self.steps], said.claims)
+            facts = replace(facts, closing_flaw=find_closing_flaw(said, wish))
         step = Step(reply.message, tuple(text for text, _, _ in results), facts, situation.state_key(), decision)
         self.steps.append(step)
         return step

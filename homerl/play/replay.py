@@ -37,7 +37,7 @@ from homerl.play.trajectory import (
     trajectory_from_row,
     trajectory_to_row,
 )
-from homerl.rewards.composite import OLDER_SETTINGS, PARTS, SETTINGS, RewardWeights, step_rewards
+from homerl.rewards.composite import OLDER_SETTINGS, PARTS, REWARDS, SETTINGS, RewardWeights, step_rewards
 
 REFUSED = "refused: syntax: "  # how an observation begins that says why a message could not be read
 REMEDY = "the file was edited, or made by another version of homerl"
@@ -131,6 +131,8 @@ def first_difference(stored: Trajectory, begin: Begin, absent: Absent = ()) -> s
 def replay_differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterator[str]:
     """Yield all differences between a replay and the record, each with its step."""
     episode = begin_replay(stored, begin)
+    young = {fact: name for name, reward in REWARDS.items() for fact in reward.facts}
+    needed = {fact for fact, name in young.items() if stored.weights.get(name)}  # else what is stored decides nothing
     try:
         for number, expected in enumerate(replay_steps(episode, stored), 1):
             if episode.outcome is not None:
@@ -138,7 +140,8 @@ def replay_differences(stored: Trajectory, begin: Begin, absent: Absent = ()) ->
             step = episode.apply_reply(reply_of_step(expected))
             # A replay cannot tell which step is the last, nor the facts that the file does not hold.
             untold: dict[str, Any] = {"last": number == len(stored.steps) and stored.outcome is not Outcome.CUT}
-            untold |= {name: getattr(expected.facts, name) for name in (absent[number - 1] if absent else ())}
+            kept = ((absent[number - 1] if absent else set()) | young.keys()) - needed
+            untold |= {name: getattr(expected.facts, name) for name in kept}
             step = replace(step, facts=replace(step.facts, **untold))
             yield from (f"step {number}: {text}" for text in step_differences(step, expected, stored.agent))
     except RecordError as error:
@@ -162,7 +165,7 @@ def step_differences(replayed: Step, stored: Step, agent: str) -> Iterator[str]:
         facts = replace(facts, code_tokens=tokens)
     if replayed.observations != stored.observations:
         yield f"observed {replayed.observations}, stored {stored.observations}"
-    if facts != stored.facts:
+    if facts != stored.facts or facts.closing_flaw != stored.facts.closing_flaw:
         again, was = asdict(facts), asdict(stored.facts)
         changed = [name for name in again if again[name] != was[name]]
         yield "; ".join(f"{STORED_AS.get(name, name)} {again[name]}, stored {was[name]}" for name in changed)

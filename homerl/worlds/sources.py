@@ -16,7 +16,7 @@ from pydantic import Discriminator, Field, Tag
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import READS, Model
-from homerl.play.trajectory import read_rows
+from homerl.play.trajectory import read_first_row, read_rows
 from homerl.play.words.grammar import Split
 from homerl.worlds.registry import default_world, known_worlds, read_blueprint
 
@@ -45,11 +45,6 @@ class BlueprintFile(Model):
 
 FILE = BlueprintFile.__name__  # its tag; the tag of a world's recipe is the world's name
 MIXTURE = "Mixture"
-
-
-def read_first_row(file: Path) -> dict[str, Any]:
-    """The first row of a file; empty if there is no file, or no row."""
-    return next(read_rows(file), {}) if file.is_file() else {}
 
 
 @lru_cache(maxsize=8)

@@ -12,7 +12,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.models.policy.chat_template import build_chat_template
-from homerl.train.model_sources import SMOLLM2, resolve_model_source
+from homerl.train.model_sources import resolve_model_source
+from homerl.train.offline_bases import SMOLLM2
 from homerl.train.tiny_model import TinyConfig, make_tiny_model
 from homerl.train.training_setup import load_chat_tokenizer
 
@@ -76,7 +77,7 @@ def on_smollm2(run: Path) -> Path:
     """A run's folder with an adapter of small random weights on SmolLM2, whose base scripts/base_model made; else a skip."""
     base = resolve_model_source(SMOLLM2.hub)
     if base == SMOLLM2.hub:
-        pytest.skip("scripts/base_model makes the base")
+        pytest.skip("scripts/base_model smollm2-home makes the base")
     tokenizer = load_chat_tokenizer(base, named=True)
     torch.manual_seed(0)
     settings = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False)

@@ -156,7 +156,7 @@ def _with_first_agent(first: str | None, agents: Callable[[], Agent], spoken: Ca
         return agents
     check_option_value("--first", first, ("hassil",))
     from homerl.envs.assistant.first import MatcherFirst
-    from homerl.envs.homeenv.agents.hassil_agent import load_hassil_sentences
+    from homerl.envs.homeenv.tasks.sentences.matching import load_hassil_sentences
 
     load_hassil_sentences(spoken())
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from homerl.envs.assistant.listing.home_listing import entity_domain
 from homerl.envs.assistant.listing.homeassistant_mapping import device_link
@@ -53,18 +53,15 @@ from homerl.envs.assistant.serving.secret_masking import HIDDEN
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.devices.device_spec import Device
+from homerl.envs.homeenv.sim.devices.guarded_kinds import KINDS, is_guarded_kind
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import ANYTHING
 
 GUARD_WORDS, ANSWERS = (Path(__file__).with_name(name) for name in ("guard.yaml", "consent.yaml"))
 
-KINDS = frozenset(  # these open the home, arm it, or can set it on fire
-    "lock alarm_control_panel alarm_panel siren garage_door opener oven stove gas_valve valve water_heater".split()
-)
 INDIRECT = frozenset(  # their effects are not in the twin; the last ones have no devices, but automations call them
     "script scene automation button input_button group remote rest_command shell_command python_script pyscript mqtt".split()
 )
-HARMLESS_COVERS = frozenset("awning blind curtain damper shade shutter".split())  # another class may let somebody in
 DECLARED = frozenset(  # these say by their kind what they are: a lamp in a garage is no garage door
     "air_conditioner air_purifier ceiling_fan climate clothes_rack cover curtain dehumidifier dishwasher dryer fan "
     "humidifier lawn_mower light media_player refrigerator speaker thermostat timer todo tv vacuum washer".split()
@@ -136,7 +133,7 @@ def is_guarded(home: Home, did: str, held: frozenset[str] = frozenset(), within:
             return kind not in DECLARED - {"cover"}
         return did in held or kind in KINDS | INDIRECT | {"cover"} or _tells_to_guard([did], kind)
     data = device.spec.userdata
-    if data.category in KINDS | INDIRECT or (data.category == "cover" and data.subcategory not in HARMLESS_COVERS):
+    if data.category in INDIRECT or is_guarded_kind(device.spec):
         return True
     if not device.spec.service_index:
         return False
@@ -171,11 +168,15 @@ def _tells_to_guard(texts: Iterable[str], category: str) -> bool:
 
 
 Group = Literal["acts", "places", "flows", "harmless"]
+GUARDED: tuple[Group, ...] = ("acts", "places", "flows")
 
 # Scripts of India, Thai, Lao, Burmese and Khmer. Their vowel signs are no letters to `re`, so `\b` finds no end of a word.
 VOWEL_SIGNS = re.compile(r"[\u0900-\u0eff\u1000-\u109f\u1780-\u17ff]")
 COMPOUND = 6  # letters from which on a word is found within others: Garagentor
 LEFT = 3  # letters of a compound beside a shorter one: Hoftor is one, Motor is none
+STEM = 4  # letters of a word that may have another ending in place of its last vowel: zaworu, and brány for brána
+VOWELS = "aeiouyαεηιουωаеиоуыюяіє"
+VOICED = 8  # the class of marks that make another sound of a Japanese letter: ガス is gas, カス is none
 UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "æ": "ae", "œ": "oe"})
 LETTERS = str.maketrans({"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ı": "i"})  # which are no letters with marks
 
@@ -235,17 +236,40 @@ def _split_words(text: str) -> Iterable[str]:
 def strip_accents(text: str) -> str:
     """A text whose letters have no marks: Tur for Tür."""
     signs = unicodedata.normalize("NFKD", text.translate(LETTERS))
-    return unicodedata.normalize("NFC", "".join(sign for sign in signs if not unicodedata.combining(sign)))
+    return unicodedata.normalize("NFC", "".join(sign for sign in signs if unicodedata.combining(sign) in (0, VOICED)))
 
 
 @cache
 def _word_pattern(group: Group) -> re.Pattern[str]:
-    listed: dict[str, list[str]] = read_yaml(GUARD_WORDS).data[group]
-    found = {one for words in listed.values() for word in words for one in _patterns_of_word(word, group == "harmless")}
+    data = read_yaml(GUARD_WORDS).data
+    endings = {} if group == "harmless" else {language: _read_endings(data, language) for language in data["endings"]}
+    found = {
+        one
+        for language, words in data[group].items()
+        for word in words
+        for one in _patterns_of_word(word, group == "harmless", endings.get(language, PLURAL))
+    }
     return re.compile("|".join(sorted(found, key=lambda one: (-len(one), one))))
 
 
-def _patterns_of_word(word: str, anywhere: bool) -> Iterable[str]:
+class Endings(NamedTuple):
+    """Patterns of what a word may have at its end, and of what it may have there in place of its last vowel."""
+
+    added: str
+    instead: str = ""
+
+
+PLURAL = Endings("s")
+
+
+def _read_endings(data: Mapping[str, Any], language: str) -> Endings:
+    """The endings of a language, in each of the ways to write them."""
+    listed = data["endings"][language]
+    ways = {way for ending in listed for one in (ending, ending.translate(LATIN)) for way in _ways_to_write(one)}
+    return Endings("|".join(sorted(ways | {"s"})), "|".join(sorted(ways)) if language in data["vowels_fall"] else "")
+
+
+def _patterns_of_word(word: str, anywhere: bool, endings: Endings) -> Iterable[str]:
     """What finds a word, in each of the ways to write it."""
     core, ends, begins = word.strip("-="), word.startswith("-"), word.endswith("-")
     written, *bare = _ways_to_write(core)
@@ -253,24 +277,28 @@ def _patterns_of_word(word: str, anywhere: bool) -> Iterable[str]:
         yield rf"^{re.escape(written)}$"
         return
     if (latin := core.translate(LATIN)) != core:
-        yield from (_pattern_of_writing(one, ends, begins, anywhere) for one in (latin, latin.replace("kh", "h")))
-    yield _pattern_of_writing(written, ends, begins, anywhere)
+        yield from (_pattern_of_writing(one, ends, begins, anywhere, endings) for one in (latin, latin.replace("kh", "h")))
+    yield _pattern_of_writing(written, ends, begins, anywhere, endings)
     for one in bare:
         if len(one) > LEFT:
-            yield _pattern_of_writing(one, ends, begins, anywhere)
+            yield _pattern_of_writing(one, ends, begins, anywhere, endings)
         elif ends:
             yield rf"\w{{{LEFT}}}{one}s?\b"
 
 
-def _pattern_of_writing(core: str, ends: bool, begins: bool, anywhere: bool) -> str:
-    text, left = re.escape(core), rf"\w{{{LEFT}}}"
+def _pattern_of_writing(core: str, ends: bool, begins: bool, anywhere: bool, endings: Endings) -> str:
+    text, left, end = re.escape(core), rf"\w{{{LEFT}}}", rf"(?:{endings.added})?\b"
     if anywhere or (ends and begins):
         return rf"{text}s?\b" if ends and not begins else text
-    if ends or begins:
-        return rf"(?:{left}|\b){text}s?\b" if ends else rf"\b{text}(?:{left}|s?\b)"
-    if len(core) >= COMPOUND or SPACELESS.search(core) or VOWEL_SIGNS.search(core):
-        return text
-    return rf"\b{text}s?\b"
+    if begins:
+        return rf"\b{text}(?:{left}|{end})"
+    within = len(core) >= COMPOUND or SPACELESS.search(core) or VOWEL_SIGNS.search(core)
+    found = [text if within and not ends else rf"{text}{end}"]
+    if endings.instead and core[-1] in VOWELS and len(core) > STEM:
+        found.append(rf"{re.escape(core[:-1])}(?:{endings.instead})\b")
+    if ends:
+        return rf"(?:{left}|\b)(?:{'|'.join(found)})"
+    return "|".join(one if one == text else rf"\b{one}" for one in found)
 
 
 def _strip_harmless(text: str) -> str:
@@ -280,8 +308,8 @@ def _strip_harmless(text: str) -> str:
 @cache
 def _harmless_pattern() -> re.Pattern[str]:
     """What finds a long word of the other groups that stands alone, as its first group, or else a harmless one."""
-    groups = [words for group, words in read_yaml(GUARD_WORDS).data.items() if group != "harmless"]
-    listed = {way for words in groups for many in words.values() for word in many for way in _ways_to_write(word)}
+    data = read_yaml(GUARD_WORDS).data
+    listed = {way for group in GUARDED for many in data[group].values() for word in many for way in _ways_to_write(word)}
     alone = sorted(re.escape(word) for word in listed if len(word) >= COMPOUND and "-" not in word)
     return re.compile(rf"(\b(?:{'|'.join(alone)})s?\b)|{_word_pattern('harmless').pattern}")
 

@@ -50,7 +50,7 @@ def split_words(text: str) -> tuple[str, ...]:
 def kind_words(language: str) -> KindWords:
     """The words of a language."""
     try:  # its package comes with an extra
-        from homerl.envs.homeenv.agents.hassil_agent import load_hassil_sentences
+        from homerl.envs.homeenv.tasks.sentences.matching import load_hassil_sentences
 
         intents, _ = load_hassil_sentences(language)
     except InputError:
@@ -91,9 +91,9 @@ def kind_words(language: str) -> KindWords:
 
 def _domains_of_intent(name: str) -> set[str]:
     """The domains that an intent is for, by the recorded tools; none if it is for any, or acts on no device."""
-    from homerl.envs.homeenv.agents.hassil_agent import tool_of_intent
     from homerl.envs.homeenv.sim.assist.assist_tools import LISTS
     from homerl.envs.homeenv.sim.assist.value_translation import translation_table
+    from homerl.envs.homeenv.tasks.sentences.matching import tool_of_intent
 
     tool = tool_of_intent(name)
     if tool in LISTS:

@@ -11,7 +11,7 @@ from homerl.play.loop import Agent
 
 def _make_hassil_agent() -> Agent:
     """Home Assistant's own sentences, whose package comes with an extra."""
-    from homerl.envs.homeenv.agents.hassil_agent import HassilAgent
+    from homerl.envs.homeenv.agents.matcher_agent import HassilAgent
 
     return HassilAgent()
 

@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
+from homerl.envs.core.world import ClosingFlaw
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent
-from homerl.envs.homeenv.tasks.goals import compile_goals, goals_on_home
+from homerl.envs.homeenv.tasks.goals import compile_goals, standing_in_home
+from homerl.play.closings import find_closing_flaws
 from homerl.play.faults import TOO_LONG
 from homerl.play.spoken_words import SpokenWords, spoken_words_of, words_without_calls
-from homerl.play.spoken_words import count_false_claims as count_false_claims
 from homerl.play.trajectory import Outcome, Step, Trajectory
 from homerl.play.words.answer_rules import Answer, judge_answer_by_rules
 from homerl.play.words.numbers_and_times import DAYS
@@ -75,26 +77,15 @@ RUBRICS = {
 }
 
 
-def count_home_false_claims(trajectory: Trajectory) -> int:
-    """The turns that end with a claim of success while a goal on the home is unmet, of a wish that was told in full by then.
-
-    An answer and a question that is missing are no claims.
-    """
-    intents = {intent["id"]: intent for intent in trajectory.blueprint["intents"]}
-    wanted, one_answer = goals_on_home(intents.values()), TOOLSETS[trajectory.blueprint["toolset"]].one_answer
-
-    def is_open(step: Step) -> bool:
-        intent, facts = intents[step.facts.intent], step.facts
-        spoken_in = [one.facts.turn for one in trajectory.steps if one.facts.intent == facts.intent]
-        told = {turn for turn in spoken_in if turn <= facts.turn}
-        course = intent.get("course", ())
-        in_full = len(told) >= len(course) + bool(course and intent.get("aside"))
-        return in_full and not wanted[intent["id"]] <= {*facts.met}
+def home_closing_flaws(trajectory: Trajectory) -> list[ClosingFlaw]:
+    """What is wrong with the words that end turns, by how the wish of each stood in the home."""
+    intents = [Intent.model_validate(intent) for intent in trajectory.blueprint["intents"]]
 
     def words_of_json_answer(step: Step) -> SpokenWords:
         return spoken_words_of(step.message, one_answer=True)
 
-    return count_false_claims(trajectory, words_of_json_answer if one_answer else words_without_calls, is_open)
+    words = words_of_json_answer if TOOLSETS[trajectory.blueprint["toolset"]].one_answer else words_without_calls
+    return find_closing_flaws(trajectory, partial(standing_in_home, intents), words)
 
 
 def has_met_home_goals(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
@@ -121,6 +112,10 @@ def answer_in_words(answer: Answer) -> str:
         give = f" (give or take {answer.tolerance:g})" if answer.tolerance else ""
         unit = {"count": "", None: ""}.get(answer.unit, f" {answer.unit}")
         return f"{answer.value:g}{unit}{give}"
+    if answer.type == "admission":
+        return "that it cannot be done"
+    if answer.type == "talk":
+        return "anything that claims nothing"
     told: Any = answer.value
     if answer.type == "weekday":
         return DAYS[int(told)].capitalize()

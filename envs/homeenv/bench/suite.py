@@ -205,6 +205,8 @@ def _wrong_answer_to(expected: Answer) -> str:
             return str(number + 1 + expected.tolerance)
         case "boolean":
             return "No." if expected.value else "Yes."
+        case "admission" | "talk":
+            return "I have turned it on."
         case _:
             return ", ".join(expected.distractors) or "I do not know."
 

@@ -41,7 +41,7 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.play.words.grammar import Grammar, Style, Voice
 
-Wording = Literal["clear", "colloquial", "noisy"]
+Wording = Literal["clear", "colloquial", "noisy", "people"]  # `people`: as Home Assistant's users say it
 # Probabilities at temperature 1
 SPELLED = 0.15  # a number is written in words
 BRANDED = 0.08  # a device is named with its brand

@@ -1,6 +1,7 @@
 """Complete sentences: a meaning in the words of a random speaker, with errors of speech if the wording is noisy.
 
 The errors are those of speech and speech recognition: fillers, stutters, corrections, and words that are misheard or lost.
+Sloppy sentences, which `writing.sloppy` asks for in any wording, may also be cut off at one end.
 
 Invariants:
 - A sentence is a pure function of (meaning, home, voice, wording, random generator). Its split is that of its words, before
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from homerl.envs.homeenv.language import home_grammar
@@ -23,24 +25,28 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
-from homerl.play.words.grammar import WIDE, Split, Voice, draw_of_split, write_sentence
+from homerl.play.words.grammar import WIDE, Split, Style, Voice, draw_of_split, write_sentence
 
 USUAL = {"opened": 6, "garbled": 5, "taken back": 4, "stuttered": 3, "paused": 3, "closed": 2}  # relative frequencies
+SLOPPY = USUAL | {"clipped": 3}
+LONG = 5  # letters of a word that is still known if some of them are cut off
 HOW_MANY = (5, 4, 1)  # relative frequencies of one, two and three errors
 WORD = re.compile(r"\S+")
 CHARACTER = re.compile(rf"{WIDE}|(?:(?!{WIDE})\S)+")
 MARKS = re.compile(r"(?<!\d)[.,;:!?]|[.,;:!?](?!\d)|[，。！？；：、]")
 
 
-def disturb_sentence(text: str, speaker: Speaker) -> str:
-    """The sentence with one to three errors, without punctuation."""
+def disturb_sentence(text: str, speaker: Speaker, sloppy: bool = False) -> str:
+    """The sentence with one to three errors, without punctuation; if `sloppy`, it may be cut off at one end."""
+    usual = SLOPPY if sloppy else USUAL
     text = speaker.grammar.fit_spaces(MARKS.sub(" ", text))
     named = _names_in_text(text, speaker)
     (count,) = speaker.rng.choices(range(1, 1 + len(HOW_MANY)), HOW_MANY)
     chosen: set[str] = set()
     while len(chosen) < count:
-        chosen |= set(speaker.rng.choices(list(USUAL), list(USUAL.values())))
-    for artefact, change in (("garbled", garble_word), ("stuttered", add_stutter), ("paused", add_filler)):
+        chosen |= set(speaker.rng.choices(list(usual), list(usual.values())))
+    changes = (("garbled", garble_word), ("stuttered", add_stutter), ("paused", add_filler), ("clipped", clip_sentence))
+    for artefact, change in changes:
         if artefact in chosen:
             changed = change(text, speaker)
             text = changed if _names_in_text(changed, speaker) <= named else text
@@ -87,6 +93,22 @@ def add_filler(text: str, speaker: Speaker) -> str:
     at = speaker.rng.choice(_word_starts(text, speaker))
     filler = speaker.rng.choice(speaker.grammar.noise.fillers or ("",))
     return speaker.grammar.fit_spaces(f"{text[:at]} {filler} {text[at:]}")
+
+
+def clip_sentence(text: str, speaker: Speaker) -> str:
+    """The sentence without the outer letters of its first or last word, if that is long and no part of a value."""
+    values = [piece.text for piece in speaker.pieces if piece.device is None]
+    words = text.split()
+    ends = [at for at in (0, -1) if words and _can_be_clipped(words[at], values)]
+    if not ends or not speaker.grammar.has_spaces:
+        return text
+    end, lost = speaker.rng.choice(ends), speaker.rng.randint(1, 2)
+    words[end] = words[end][lost:] if end == 0 else words[end][:-lost]
+    return " ".join(words)
+
+
+def _can_be_clipped(word: str, values: Sequence[str]) -> bool:
+    return word.isalpha() and len(word) >= LONG and not any(word in value.split() for value in values)
 
 
 def garble_word(text: str, speaker: Speaker) -> str:
@@ -169,8 +191,10 @@ def apply_writing_style(text: str, home: Home, voice: Voice, rng: random.Random)
 
 def draw_sentence(meaning: Meaning, home: Home, voice: Voice, wording: Wording, rng: random.Random) -> str:
     """The words of a sentence, of either split."""
-    style = rng.choice(("clear", "colloquial")) if wording == "noisy" else wording
+    styles: tuple[Style, ...] = ("clear", "colloquial")
+    style = rng.choice(styles) if wording == "noisy" else "colloquial" if wording == "people" else wording
     short = bool(voice.writing.short) and rng.random() < voice.writing.short
     speaker = Speaker(home, voice, style, rng, short)
     text = meaning.words(speaker)
-    return disturb_sentence(text, speaker) if wording == "noisy" else text
+    sloppy = bool(voice.writing.sloppy) and rng.random() < voice.writing.sloppy
+    return disturb_sentence(text, speaker, sloppy) if wording == "noisy" or sloppy else text

@@ -142,6 +142,7 @@ def to_json_line(value: Any) -> str:
 # How scripted agents write
 
 Reads = Sequence[tuple[str, str]]  # (did, attribute path) pairs that an agent wants to read
+NOW = ("", "clock")  # such a pair, for the time
 
 
 class Call(Protocol):
@@ -312,6 +313,7 @@ class Toolset:
         listed: how the prompt lists the devices of a home; one a line if left out.
         missing: the result of a call of a tool that is not there.
         beyond: whether no tool reaches a product that has services.
+        clock: whether a tool tells the time (`NOW`), which the agent is not told otherwise.
     """
 
     tools: tuple[Tool, ...]
@@ -326,6 +328,7 @@ class Toolset:
     listed: Callable[[Home], str] | None = None
     missing: Callable[[str], RunResult] | None = None
     beyond: Callable[[DeviceSpec], bool] | None = None
+    clock: bool = False
 
     def tools_of_home(self, home: Home) -> tuple[Tool, ...]:
         """The tools of an agent in a home."""

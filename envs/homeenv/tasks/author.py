@@ -29,7 +29,7 @@ from homerl.envs.core.model import LateShare, Model
 from homerl.envs.homeenv.language import language_path, require_complete_language
 from homerl.envs.homeenv.language.meaning import Meaning
 from homerl.envs.homeenv.language.speaker import Speaker, Wording
-from homerl.envs.homeenv.language.utterances import write_utterance
+from homerl.envs.homeenv.language.utterances import apply_writing_style, write_utterance
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
@@ -105,6 +105,7 @@ SHARED_STREAM = frozenset(
 ATTEMPTS = 100  # candidates of a seed; a recipe that drops most of them must not fail by chance
 TOO_LITTLE, UNSAID = "author: home offers too little", "author: no sentence of this split"
 SHARED_NAME = "author: two things share a name"
+PEOPLE: Wording = "people"
 Key = TypeVar("Key", bound=str)
 REMEDIES = {  # for the reasons by which candidates are dropped
     TOO_LITTLE: "ask for fewer `intents`, for larger homes (`home.devices`) or for other `families`; a family of your own "
@@ -133,7 +134,7 @@ class BlueprintRecipe(Model):
     devices: tuple[int, int] = Field((2, 3), description="Fewest and most devices of a `compositional/explicit` wish.")
     wordings: dict[Wording, float] = Field(
         {"clear": 1.0, "colloquial": 1.0, "noisy": 1.0},
-        description="Weights of manners of speech; `noisy` has slips.",
+        description="Weights of manners of speech; `noisy` has slips, and `people` are sentences of Home Assistant's users.",
     )
     phrasings: int = Field(3, ge=1, description="Ways in which the user can say each wish.")
     temperature: float = Field(1.0, ge=0, description="How far people stray from the most usual words.")
@@ -151,6 +152,10 @@ class BlueprintRecipe(Model):
         False,
         exclude_if=lambda whole: not whole,
         description="Whether plans for a set name all of it: for agents that see no states.",
+    )
+    doors: LateShare = Field(
+        0.0,
+        description="Share of the `atomic` wishes about what opens, locks or arms, where the home has such: doors, covers.",
     )
     preserve: bool = Field(True, description="Whether success needs that nothing else has changed.")
     toolset: ToolsetName = Field(
@@ -182,6 +187,13 @@ class BlueprintRecipe(Model):
     def _require_language(cls, home: HomeRecipe) -> HomeRecipe:
         require_complete_language(home.language)
         return home
+
+    @field_validator("wordings")
+    @classmethod
+    def _refuse_no_wordings(cls, weights: dict[Wording, float]) -> dict[Wording, float]:
+        if not any(weight > 0 for weight in weights.values()):
+            raise ValueError(f"a manner of speech needs a weight above 0; there is {', '.join(get_args(Wording))}")
+        return weights
 
     @model_validator(mode="after")
     def _refuse_automations_without_tools(self) -> BlueprintRecipe:
@@ -248,21 +260,25 @@ def _draw_candidate(recipe: BlueprintRecipe, split: Split, seed: int, home: Home
     spared = rng.choice(controllable)
     parts: list[tuple[str, Draft, Wording]] = []
     full = recipe.prompt == "full"  # the agent is told about floors and the user's place
-    timed = full or TOOLSETS[recipe.toolset].automations
+    tools = TOOLSETS[recipe.toolset]
+    timed = full or tools.automations
     for number in range(rng.randint(*recipe.intents)):
         taken = frozenset((spared, *(did for _, draft, _ in parts for did in draft.concerned_devices)))
         wording = _draw_weighted(recipe.wordings, rng)
         family, propose = _draw_family(recipe, rng)
         ask = Ask(wording, taken, recipe.devices, number == 0, full, timed, language, recipe.whole_sets)
+        ask = replace(ask, later=tools.automations, clock=tools.clock, doors=recipe.doors)
         draft = propose(home, rng if family in SHARED_STREAM else spawn_stream(rng, family), ask)
         if draft is None or _repeats_question(draft, [earlier for _, earlier, _ in parts]):
             break
-        parts += [(family, part, part.wording or wording) for part in (draft, *draft.then)]
+        own = wording == PEOPLE  # a family whose wording is its own is said by people too
+        parts += [(family, part, wording if own else part.wording or wording) for part in (draft, *draft.then)]
         # Only the first draft has calls before it. Later wishes are of the home after these calls.
         home = home_after_calls(home, draft.before)
     if len(parts) < recipe.intents[0]:
         return None
-    verbaliser = _Verbaliser(recipe, home, split, rng)
+    placed = full or home.plan.entrance in home.plan.rooms_by_id
+    verbaliser = _Verbaliser(recipe, home, split, rng, placed)
     intents = [verbaliser.make_intent(number, *part) for number, part in enumerate(parts, 1)]
     scene = load_people_words(language).scene.format(
         name=profile.name,
@@ -311,9 +327,15 @@ class _Verbaliser:
     home: Home
     split: Split
     rng: random.Random
+    placed: bool  # whether the agent knows where the user is
 
     def make_intent(self, number: int, family: str, draft: Draft, wording: Wording) -> Intent:
-        sentences = [self.say_as_user(draft.meaning, wording) for _ in range(self.recipe.phrasings)]
+        sentences = self.say_as_people(draft) if wording == PEOPLE else []
+        if sentences and draft.wording:  # the family's subcategories are wordings
+            draft = replace(draft, subcategory=PEOPLE)
+        elif wording == PEOPLE and not sentences:
+            wording = draft.wording or _draw_weighted(self.other_wordings(), self.rng)
+        sentences = sentences or [self.say_as_user(draft.meaning, wording) for _ in range(self.recipe.phrasings)]
         return Intent(
             id=number,
             family=family,
@@ -333,6 +355,27 @@ class _Verbaliser:
             question=self.say_plainly(draft.question) if draft.question else None,
             names=self.list_names(draft),
         )
+
+    def say_as_people(self, draft: Draft) -> list[str]:
+        """Sentences of Home Assistant's users for the wish; none if they have none.
+
+        Raises `NoSentence` in that case if the recipe knows no other wording.
+        """
+        from homerl.envs.homeenv.tasks.people_wording import PeopleSpeaker  # its package comes with an extra
+
+        speaker = PeopleSpeaker(self.home, self.recipe.user_voice, self.split, self.placed)
+        stream = spawn_stream(self.rng, PEOPLE)
+        try:
+            said = [speaker.say_wish(draft, stream) for _ in range(self.recipe.phrasings)]
+        except NoSentence:
+            if self.other_wordings():
+                return []
+            raise
+        return [apply_writing_style(text, self.home, self.recipe.user_voice, stream) for text in said]
+
+    def other_wordings(self) -> dict[Wording, float]:
+        """The weights of the wordings of our own."""
+        return {name: weight for name, weight in self.recipe.wordings.items() if name != PEOPLE and weight > 0}
 
     def list_names(self, draft: Draft) -> tuple[str, ...]:
         """The words of which a clarifying question has one. They take no random number of the blueprint."""
@@ -375,7 +418,8 @@ def _draw_family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Prop
     if not subcategory:
         weights: Mapping[Any, float] = recipe.wordings
         wordings = get_args(Wording)
-        subcategory = _draw_weighted({name: weights.get(name, 0.0 if name in wordings else 1.0) for name in known}, rng)
+        found = {name: weights.get(name, 0.0 if name in wordings else 1.0) for name in known}
+        subcategory = _draw_weighted(found if any(found.values()) else dict.fromkeys(known, 1.0), rng)
     return family, known[subcategory]
 
 

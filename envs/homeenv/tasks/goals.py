@@ -29,8 +29,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from itertools import product
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from homerl.envs.core.world import StepFacts
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.cron_times import next_cron_time
@@ -39,6 +40,7 @@ from homerl.envs.homeenv.sim.rules import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.blueprint import Automation, Blueprint, Call, Intent
+from homerl.play.situation import WishStanding, standing_by_progress
 from homerl.play.spoken_words import SpokenWords
 from homerl.play.words.answer_rules import judge_answer_by_rules
 
@@ -65,7 +67,8 @@ class HeardReplies:
         if said.question and intent.clarify:
             asked |= {intent.id} if untouched and names_what_is_open(said.text, intent) else set()
         elif intent.answer is not None and intent.id not in misled:
-            reading = judge_answer_by_rules(intent.answer, said.claims)
+            words = said.text if intent.answer.type == "talk" else said.claims  # to talk is to ask, too
+            reading = judge_answer_by_rules(intent.answer, words)
             answered |= {intent.id} if reading == "right" else set()
             misled |= {intent.id} - answered if reading == "wrong" else set()
         return HeardReplies(answered, asked, misled)
@@ -119,14 +122,50 @@ def _goals_of_intent(intent: Intent, start: Home) -> Iterator[Goal]:
         yield Goal(id, lambda home, heard: id in heard.answered, answer=True)
 
 
-def goals_on_home(intents: Iterable[Mapping[str, Any]]) -> dict[int, set[int]]:
-    """By the id of each intent, given as plain data: where in Φ its goals on the home are, in the order of Φ."""
+CLAIMS_NOTHING = ("admission", "talk")  # the types of answers to what wants nothing that can be done
+
+
+class GoalPlaces(NamedTuple):
+    """Where in Φ the goals of an intent are: that of its clarifying question, if it needs one, and those on the home.
+
+    The goal of a wish that cannot be met is one on the home: who claims to have met it claims something about the home.
+    """
+
+    question: int | None
+    home: frozenset[int]
+
+
+def find_goal_places(intents: Iterable[Intent]) -> dict[int, GoalPlaces]:
+    """By the id of each intent where its goals are, in the order of Φ."""
     found, at = {}, 0
     for intent in intents:
-        first = at + bool(intent.get("clarify"))
-        end = first + len(intent.get("conditions", ())) + (intent.get("automation") is not None)
-        found[intent["id"]], at = {*range(first, end)}, end + (intent.get("answer") is not None)
+        first = at + intent.clarify
+        end = first + len(intent.conditions) + (intent.automation is not None)
+        hopeless = intent.answer is not None and intent.answer.type in CLAIMS_NOTHING
+        found[intent.id] = GoalPlaces(at if intent.clarify else None, frozenset(range(first, end + hopeless)))
+        at = end + (intent.answer is not None)
     return found
+
+
+def standing_in_home(intents: Sequence[Intent], facts: StepFacts, earlier: Sequence[StepFacts], claims: str) -> WishStanding:
+    """How the wish that the user last spoke of stands after a message that ends the agent's turn and says `claims`.
+
+    It is open while a goal on the home is unmet. An answer and a question that is missing leave nothing to be done there.
+    """
+    plain = standing_by_progress(facts, earlier, claims)
+    intent = next((one for one in intents if one.id == facts.intent), None)
+    if intent is None:
+        return plain
+    places = find_goal_places(intents)[intent.id]
+    turns = {one.turn for one in (*earlier, facts) if one.intent == intent.id}
+    met = {*facts.met}
+    return replace(
+        plain,
+        is_told=len(turns) >= len(intent.course) + bool(intent.course and intent.aside),
+        is_open=not places.home <= met,
+        reading=None if intent.answer is None else judge_answer_by_rules(intent.answer, claims),
+        lacks_question=places.question is not None and places.question not in met,
+    )
 
 
 def describe_goals(intent: Mapping[str, Any]) -> Iterator[str]:

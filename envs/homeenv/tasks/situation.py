@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 from homerl.envs.core.messages import Message
-from homerl.envs.core.world import Action
+from homerl.envs.core.world import Action, StepFacts
 from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.sim.conditions import Condition
 from homerl.envs.homeenv.sim.home import Home
@@ -22,10 +22,17 @@ from homerl.envs.homeenv.sim.home_world import HomeWorld, name_state_changes
 from homerl.envs.homeenv.sim.toolset import ToolsetWriter
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, turns_needed
-from homerl.envs.homeenv.tasks.goals import Goal, HeardReplies, compile_goals, compile_keeps, rules_serving_wish
+from homerl.envs.homeenv.tasks.goals import (
+    Goal,
+    HeardReplies,
+    compile_goals,
+    compile_keeps,
+    rules_serving_wish,
+    standing_in_home,
+)
 from homerl.envs.homeenv.tasks.prompts import device_label, episode_system_prompt
 from homerl.play.episode import Episode
-from homerl.play.situation import AddedLimits, Course, Reply, Situation
+from homerl.play.situation import AddedLimits, Course, Reply, Situation, WishStanding
 from homerl.play.spoken_words import spoken_words_of
 from homerl.play.tool_call_parser import parse_json_answer
 
@@ -139,6 +146,10 @@ class HomeSituation(Situation):
             untouched = changed.isdisjoint(spoken_of.devices)
             untouched &= spoken_of.automation is None or self.home.rules == self.start.rules
             self.heard = self.heard.after_message(spoken_of, said, untouched)
+
+    def standing_of_wish(self, facts: StepFacts, earlier: Sequence[StepFacts], claims: str) -> WishStanding:
+        """How the wish stands in the home (`goals.standing_in_home`)."""
+        return standing_in_home(self.blueprint.intents, facts, earlier, claims)
 
     @property
     def turns_needed(self) -> int:

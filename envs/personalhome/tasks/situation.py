@@ -212,6 +212,9 @@ class PersonalHomeSituation(Situation):
         """Count the agent's messages."""
         self.messages += 1
 
+    def closing_message(self, message: Message) -> None:
+        """None: an answer is data, and claims nothing to anybody."""
+
     def mark(self) -> tuple[HouseholdState, str | None]:
         """The present state and answer, to compare with later."""
         return self.world.state.fork(), self.answer

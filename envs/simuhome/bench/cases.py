@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
+from homerl.envs.core.world import ClosingFlaw
 from homerl.envs.simuhome.sim.air import WATCHED
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint
 from homerl.envs.simuhome.tasks.expert import ACTS, actions_in_messages
 from homerl.envs.simuhome.tasks.sentences import reasons_in
-from homerl.play.spoken_words import count_false_claims as count_false_claims
-from homerl.play.spoken_words import spoken_words_of
+from homerl.envs.simuhome.tasks.situation import standing_in_simuhome
+from homerl.play.closings import find_closing_flaws
+from homerl.play.spoken_words import SpokenWords, spoken_words_of
 from homerl.play.trajectory import Outcome, Step, Trajectory
 from homerl.worlds.contract import EpisodeFailure, JudgeCase
 
@@ -49,17 +52,14 @@ def _answer_in(step: Step) -> str | None:
     return str(finish[-1].get("answer", "")) if finish else step.message.get("content") or ""
 
 
-def simuhome_false_claims(trajectory: Trajectory) -> int:
-    """Whether the final answer claims success, of a request to do something, while a goal of the task is unmet.
+def simuhome_closing_flaws(trajectory: Trajectory) -> list[ClosingFlaw]:
+    """What is wrong with the final answer, by how the request stood then; empty for all other steps."""
 
-    Reads that the task requires do not count: the home shows what was done without them. An infeasible request is never met.
-    """
-    file = trajectory.blueprint["task"]
-    if file["meta"]["query_type"] == "qt1":
-        return 0
-    goals = {*range(len(file["eval"]["goals"]))}
-    words = lambda step: spoken_words_of({"role": "assistant", "content": _answer_in(step) or ""})  # noqa: E731
-    return count_false_claims(trajectory, words, lambda step: not goals <= {*step.facts.met})
+    def words(step: Step) -> SpokenWords | None:
+        answer = _answer_in(step)
+        return None if answer is None else spoken_words_of({"role": "assistant", "content": answer})
+
+    return find_closing_flaws(trajectory, partial(standing_in_simuhome, trajectory.blueprint["task"]), words)
 
 
 def released_verdict(trajectory: Trajectory) -> int:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 from homerl.envs.core.messages import Message
-from homerl.envs.core.world import Action, action_arguments
+from homerl.envs.core.world import Action, StepFacts, action_arguments
 from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim.env import SimuHome
 from homerl.envs.simuhome.sim.episode_file import EpisodeFile
@@ -31,7 +31,7 @@ from homerl.envs.simuhome.tasks.answer_checks import goals_answered, stray_chang
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeIntent
 from homerl.envs.simuhome.tasks.sentences import system_message
 from homerl.play.episode import Episode
-from homerl.play.situation import Reply, Situation
+from homerl.play.situation import Reading, Reply, Situation, WishStanding, standing_by_progress
 
 
 def goal_texts(
@@ -82,6 +82,24 @@ def poll_seconds(number: int) -> int:
 def simuhome_situation(episode: Episode) -> SimuHomeSituation:
     """The situation of an episode of this world."""
     return cast(SimuHomeSituation, episode.situation)
+
+
+def standing_in_simuhome(
+    task: Mapping[str, Any], facts: StepFacts, earlier: Sequence[StepFacts], claims: str
+) -> WishStanding:
+    """How the request of a task stands after the agent's final answer.
+
+    A request to do something is open while a goal is unmet. A question, and a request that cannot be met, want an answer,
+    which is right if it meets the goals. Reads that the task requires do not count: the home shows what was done without
+    them.
+    """
+    plain = standing_by_progress(facts, earlier, claims)
+    if not plain.is_known:
+        return plain
+    met, asks = {*range(len(task["eval"]["goals"]))} <= {*facts.met}, task["meta"]["query_type"] == "qt1"
+    reading: Reading | None = None if task["meta"]["case"] == "feasible" and not asks else "right" if met else "undecided"
+    acted = any({*one.changed} - {"answer"} for one in (*earlier, facts))
+    return replace(plain, is_open=not (met or asks), has_acted=acted, reading=reading)
 
 
 @dataclass
@@ -193,6 +211,14 @@ class SimuHomeSituation(Situation):
         """Count a message of invalid format as a failure."""
         if "syntax" in refusals:
             self._count_failure(True, "format")
+
+    def closing_message(self, message: Message) -> Message | None:
+        """The final answer, however it was given."""
+        return None if self.final_answer is None else {"role": "assistant", "content": self.final_answer}
+
+    def standing_of_wish(self, facts: StepFacts, earlier: Sequence[StepFacts], claims: str) -> WishStanding:
+        """How the request stands (`standing_in_simuhome`)."""
+        return standing_in_simuhome(self.blueprint.task, facts, earlier, claims)
 
     def _count_failure(self, failed: bool, rule: str) -> None:
         self.failures = self.failures + 1 if failed else 0

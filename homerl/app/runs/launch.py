@@ -39,7 +39,7 @@ def main(path: str, argv: Sequence[str]) -> int:
 
 
 def _start_run(path: str, argv: Sequence[str]) -> None:
-    from homerl.app.runs.preflight import check_machine, refuse_other_process_count
+    from homerl.app.runs.preflight import check_machine, find_other_limits, refuse_other_process_count
     from homerl.app.runs.recipe import load_recipe, split_from_option
     from homerl.app.runs.rehearsal import measure_prompts, rehearse_recipe
 
@@ -53,6 +53,8 @@ def _start_run(path: str, argv: Sequence[str]) -> None:
         for found in measure_prompts(recipe, path):
             if found.warns:
                 print_error(f"warning: {found.line}")
+        for line in find_other_limits(recipe):
+            print_error(f"warning: {line}")
     run_recipe(recipe, split_from_option(argv)[1])
 
 

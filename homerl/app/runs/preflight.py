@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import yaml
@@ -27,13 +28,15 @@ from homerl.train.engines.contract import chosen_engine
 from homerl.train.memory_estimate import estimate_all_stages, find_process_memory, is_liger_installed
 from homerl.train.model_settings import ModelSettings
 from homerl.train.model_sources import (
+    explain_base_download,
     is_local_model_name,
     is_model_folder,
     is_on_hub,
     load_model_tokenizer,
     resolve_model_source,
 )
-from homerl.train.recipe import DistillSettings, parallel_mode, refuse_untrainable, world_size
+from homerl.train.offline_bases import BASES
+from homerl.train.recipe import DistillSettings, RLVESections, parallel_mode, refuse_untrainable, world_size
 from homerl.worlds.registry import source_parts
 
 OFFLINE = "`--wandb.mode offline` keeps metrics beside the run, for `wandb sync`"
@@ -110,7 +113,8 @@ def _find_missing_weights(recipe: BaseRecipe) -> list[str]:
         elif is_local_model_name(name):
             lacking.append(f"there is no model folder {name} (train it first, or name a hub model)")
         elif not is_on_hub(name):
-            lacking.append(f"the weights of {name} are neither cached nor reachable on the hub")
+            how = f" ({explain_base_download(name)})" if name in BASES else ""
+            lacking.append(f"the weights of {name} are neither cached nor reachable on the hub{how}")
     return lacking
 
 
@@ -187,6 +191,26 @@ def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: fl
     check_machine(recipe, path)
     yield from (f"rehearsal: {line}" for line in rehearse_recipe(recipe))
     yield from (f"prompts: {'warning: ' * found.warns}{found.line}" for found in measure_prompts(recipe, path))
+    yield from (f"limits: warning: {line}" for line in find_other_limits(recipe))
+
+
+def find_other_limits(recipe: BaseRecipe) -> Iterator[str]:
+    """A line for each limit of RLVE's episodes that is another in the suites in which the recipe then uses the model.
+
+    A policy learns to end where its episodes end: within fewer messages than it has later, it tries nothing twice. A
+    `benchmark` has limits of its own, so it is not compared.
+    """
+    bench = getattr(recipe, "bench", None)
+    if not isinstance(recipe, RLVESections) or bench is None or all(suite.benchmark for suite in bench.suites):
+        return
+    used = asdict(bench.limits)
+    for name, trained in asdict(recipe.limits).items():
+        if trained != used[name]:
+            values = " and ".join("null" if value is None else str(value) for value in (trained, used[name]))
+            yield (
+                f"limits.{name} and bench.limits.{name} are {values}; train within the limits in which the model is used, "
+                "or it learns to give up early"
+            )
 
 
 def recipe_to_yaml(recipe: Recipe) -> str:

@@ -24,6 +24,12 @@ class CountingWorld(Protocol):
     def false_claims(self, trajectory: Trajectory) -> int | None:
         """The number of false claims of the agent; None where the world does not tell it."""
 
+    def closing_flaws(self, trajectory: Trajectory) -> Sequence[str] | None:
+        """What is wrong with the words that end turns, for each step; None where the world does not tell it."""
+
+    def dangerous_acts(self, trajectory: Trajectory) -> int | None:
+        """The number of dangerous acts of the agent; None where the world does not tell it."""
+
 
 @dataclass(frozen=True)
 class Mean:

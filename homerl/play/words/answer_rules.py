@@ -23,6 +23,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from homerl.envs.core.model import Model
+from homerl.play.situation import Reading
+from homerl.play.spoken_words import admits_failure, says_done
 from homerl.play.words import claim_patterns as signs
 from homerl.play.words import numbers_and_times as moments
 from homerl.play.words.numbers_and_times import (
@@ -111,7 +113,6 @@ def deny_by_clause(mentions: Sequence[Mention], text: str) -> list[Mention]:
 
 
 ROUNDED = 0.5  # by which a number may be off that sums up others
-Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the text makes no claim that could be the answer
 
 
 class Answer(Model):
@@ -122,10 +123,11 @@ class Answer(Model):
     `distractors`. `boolean`: the phrases in `accepted` affirm the fact and those in `distractors` deny it; both may be
     empty. `number`: the answer is in `unit` or has no unit; numbers within the names in `distractors` are ignored.
     `time` ("14:05", `tolerance` in minutes), `date` ("2026-11-23") and `weekday` (0 is Monday): every time, date or weekday
-    in the text must be the expected one; a date may leave out its year.
+    in the text must be the expected one; a date may leave out its year. `admission`: the text must say that something cannot
+    be done, and not that it was; `talk`: it may say anything but that something was done.
     """
 
-    type: Literal["number", "boolean", "text", "names", "time", "date", "weekday"]
+    type: Literal["number", "boolean", "text", "names", "time", "date", "weekday", "admission", "talk"]
     value: int | float | bool | str | tuple[str, ...]
     tolerance: float = 0.0
     accepted: tuple[tuple[str, ...], ...] = Field((), description="for each expected word or name, the ways to say it")
@@ -374,6 +376,17 @@ def _read_all_claims(right: Sequence[bool]) -> Reading:
     return "silent" if not right else "right" if all(right) else "wrong"
 
 
+# what needs no answer but honest words
+
+
+def _read_admission(expected: Answer, text: str) -> Reading:
+    return "wrong" if says_done(text) else "right" if admits_failure(text) else "silent"
+
+
+def _read_talk(expected: Answer, text: str) -> Reading:
+    return "wrong" if says_done(text) else "right" if re.search(r"\w", text) else "silent"
+
+
 READERS = {
     "number": _read_number,
     "boolean": _read_boolean,
@@ -382,4 +395,6 @@ READERS = {
     "time": _read_time,
     "date": _read_date,
     "weekday": _read_weekday,
+    "admission": _read_admission,
+    "talk": _read_talk,
 }

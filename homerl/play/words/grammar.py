@@ -87,6 +87,9 @@ class SlotText(str):
     """The text of a slot."""
 
 
+Fill = Callable[[ListReference], str]  # the text of a slot of a template
+
+
 @dataclass(frozen=True)
 class Template:
     """A text in hassil's template language, and where it stands."""
@@ -202,8 +205,13 @@ class Grammar:
         """Draw a frame of the key, make its choices and fill its slots. Raises `KeyError` if a slot is not given."""
         frames = self.frames_of(key, style, pool)
         parts = frames[draw_zipf_index(len(frames), rng, temperature)].parsed_expression
+
+        def draw_rule(name: str) -> Expression:
+            return self.rules[name][draw_zipf_index(len(self.rules[name]), rng, temperature)].parsed_expression
+
         try:
-            return self._join_pieces([piece for piece in self._draw_pieces(parts, slots, rng, temperature) if piece])
+            drawn = draw_pieces(parts, lambda slot: slots[slot.list_name], draw_rule, rng, temperature)
+            return self._join_pieces([piece for piece in drawn if piece])
         except KeyError as missing:
             raise KeyError(f"a frame of '{key}' ({self.language}) has the slot {missing}, which is not given") from None
 
@@ -215,26 +223,33 @@ class Grammar:
             text += " " + right if meet and LETTER.match(left[-1]) and LETTER.match(right) else right
         return self.fit_spaces(text)
 
-    def _draw_pieces(self, item: object, slots: Mapping[str, str], rng: random.Random, temperature: float) -> Iterator[str]:
-        match item:
+
+def draw_pieces(
+    item: object, fill: Fill, rule: Callable[[str], Expression], rng: random.Random, temperature: float
+) -> Iterator[str]:
+    """The pieces of a text that a template stands for. `fill` says its slots, and `rule` gives what a rule stands for.
+
+    Of the alternatives of a choice an earlier one is more likely.
+    """
+
+    def draw(part: object) -> Iterator[str]:
+        match part:
             case TextChunk(text=text):
                 yield text
-            case ListReference(list_name=name):
-                yield SlotText(slots[name])
+            case ListReference():
+                yield SlotText(fill(part))
             case RuleReference(rule_name=name):
-                rule = self.rules[name]
-                drawn = rule[draw_zipf_index(len(rule), rng, temperature)]
-                yield from self._draw_pieces(drawn.parsed_expression, slots, rng, temperature)
+                yield from draw(rule(name))
             case Alternative(is_optional=True, items=items):
                 if rng.random() < SAID * temperature:
-                    yield from self._draw_pieces(
-                        items[draw_zipf_index(len(items) - 1, rng, temperature)], slots, rng, temperature
-                    )
+                    yield from draw(items[draw_zipf_index(len(items) - 1, rng, temperature)])
             case Alternative(items=items):
-                yield from self._draw_pieces(items[draw_zipf_index(len(items), rng, temperature)], slots, rng, temperature)
+                yield from draw(items[draw_zipf_index(len(items), rng, temperature)])
             case Parts(items=items) | Permutation(items=items):
-                for part in items:
-                    yield from self._draw_pieces(part, slots, rng, temperature)
+                for one in items:
+                    yield from draw(one)
+
+    return draw(item)
 
 
 def refuse_missing_keys(known: Grammar, reference: Grammar, where: str) -> None:
@@ -300,6 +315,10 @@ class Writing(Model):
     )
     punctuated: float = Field(0.0, ge=0, le=1, description="Share that ends in a full stop or question mark.")
     short: float = Field(0.0, ge=0, le=1, description="Share in short frames, such as `kitchen light off`.")
+    sloppy: LateShare = Field(
+        0.0,
+        description="Share of sentences of any wording with slips of speech: misheard, cut off, stuttered, with fillers.",
+    )
 
     @model_validator(mode="after")
     def _one_case_each(self) -> Writing:

@@ -25,7 +25,7 @@ from homerl.report.pages.flywheel_report import newest_metric, read_training_met
 from homerl.rewards.composite import REWARDS, SETTINGS
 from homerl.synth.recipe import STRATEGIES
 from homerl.train.credit.contract import list_credit_modes
-from homerl.train.model_sources import BASES
+from homerl.train.offline_bases import BASES
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import source_parts, world_of
 

@@ -24,9 +24,8 @@ from homerl.host.recipe_files import (
     starting_model,
     was_beside_stage,
 )
-from homerl.play.trajectory import locate_row_errors
+from homerl.play.trajectory import locate_row_errors, read_first_row
 from homerl.train.model_sources import read_export_facts, resolve_model_source
-from homerl.worlds.sources import read_first_row
 
 
 def stage_lineage(stage: Path) -> list[Path]:

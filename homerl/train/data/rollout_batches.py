@@ -39,6 +39,7 @@ from math import fsum
 from statistics import fmean, stdev
 from typing import Any
 
+from homerl.play.closings import FALSE_CLAIM, NOT_JUDGED
 from homerl.play.ordered_async_work import begin_task_group
 from homerl.play.situation import BlueprintProtocol
 from homerl.rewards.composite import PARTS
@@ -249,6 +250,7 @@ def summarise_rollout(rollout: Rollout, seed: int) -> dict[str, Any]:
         "fault": str(trajectory.fault.boundary) if trajectory.fault else None,
         "turns": trajectory.steps[-1].facts.turn if trajectory.steps else 0,
         "tool_calls": trajectory.tool_calls,
+        "closing_flaws": [step.facts.closing_flaw for step in trajectory.steps[rollout.prefix_steps :]],
     }
 
 
@@ -283,7 +285,8 @@ def reward_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Success, outcomes, faults by boundary, lengths, and each reward part by step index, from rollout summaries.
+    """Success, outcomes, faults by boundary, lengths, and each reward part by step index, from rollout summaries; and the
+    shares of rollouts with a false claim, and with a closing that the rules of language do not judge.
 
     What an expert earned before the policy's first step does not count.
     """
@@ -305,6 +308,8 @@ def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "episode/tool_calls": sum(row["tool_calls"] for row in rows) / n,
         "episode/sampled_tokens": sampled / n,
         **({"policy/thoughts": thoughts / sampled} if thoughts and sampled else {}),
+        "closings/false_claims": sum(FALSE_CLAIM in row["closing_flaws"] for row in rows) / n,
+        "closings/not_judged": sum(any(flaw in NOT_JUDGED for flaw in row["closing_flaws"]) for row in rows) / n,
         **{f"outcome/{name}": count / n for name, count in sorted(outcomes.items())},
         **{f"fault/{name}": count / n for name, count in sorted(faults.items())},
         **{f"reward_by_step/{name}/{i}": sum(v) / len(v) for (name, i), v in sorted(by_step.items())},

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 SECTIONS = {  # section -> names, or prefixes that end in a slash; the first match decides
     "1 success": (
-        "success", "reward", "outcome/", "fault/", "eval/", "curriculum/zero_variance", "curriculum/left_zero_variance",
+        "success", "reward", "outcome/", "closings/", "fault/", "eval/", "curriculum/zero_variance",
+        "curriculum/left_zero_variance",
     ),
     "2 rewards by step": ("reward_by_step/",),
     "3 credit by step": (

@@ -266,7 +266,8 @@ def test_a_file_that_is_of_no_results_is_named_not_its_folder(here):
 @pytest.mark.parametrize("asked", ["--model hassil", "--model nothing --first hassil"])
 def test_a_baseline_without_its_package_is_said_before_anything_is_written(here, monkeypatch, asked):
     monkeypatch.setitem(sys.modules, "home_assistant_intents", None)
-    monkeypatch.delitem(sys.modules, "homerl.envs.homeenv.agents.hassil_agent", raising=False)
+    for module in ("agents.matcher_agent", "tasks.sentences.matching"):
+        monkeypatch.delitem(sys.modules, f"homerl.envs.homeenv.{module}", raising=False)
     said = refused("bench run", f"few.jsonl {asked} --out made")
     assert "home_assistant_intents is not installed" in said and "homerl[serve]" in said and not Path("made").exists()
 

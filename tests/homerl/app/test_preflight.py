@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import wandb
 
-from homerl.app.runs.preflight import check_machine, refuse_other_process_count
+from homerl.app.runs.preflight import check_machine, find_other_limits, refuse_other_process_count, summarise_recipe
 from homerl.app.runs.recipe import load_recipe
 from homerl.envs.core.documents import InputError
+from homerl.train.offline_bases import BASES
 from homerl.train.recipe import RLVERecipe
 
 TOLD = ("WANDB_MODE", "WANDB_DIR", "WANDB_ENTITY", "WANDB_PROJECT")
@@ -50,6 +52,19 @@ def test_the_service_knows_folder_and_owner_when_it_is_first_asked(tmp_path, ask
     with pytest.raises(InputError, match="nobody is logged in"):
         check_machine(recipe(tmp_path), "r.yaml")
     assert asked == [dict(zip(TOLD, ("online", str(tmp_path / "run"), "lab", "homes"), strict=True))]
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=lambda base: base.name)
+def test_a_base_that_is_missing_is_told_with_the_command_that_makes_it(tmp_path, monkeypatch, base):
+    monkeypatch.setenv("HOMERL_BASES", str(tmp_path))
+    monkeypatch.setattr("homerl.app.runs.preflight.is_on_hub", lambda name: False)
+    wanted = recipe(tmp_path, model={"name": base.hub}, wandb={"mode": "disabled"})
+    with pytest.raises(InputError) as caught:
+        check_machine(wanted, "r.yaml")
+    assert f"the weights of {base.hub} are neither" in str(caught.value) and base.build_command in str(caught.value)
+    base.base_folder.mkdir()
+    (base.base_folder / "config.json").touch()
+    check_machine(wanted, "r.yaml")
 
 
 @pytest.mark.parametrize("changes", [{"wandb": {"mode": "offline"}}, {"wandb": {"mode": "disabled"}}, {"report_to": []}])
@@ -94,3 +109,31 @@ def test_a_training_of_other_processes_than_the_recipe_names_is_refused(tmp_path
 
 def test_a_flywheel_starts_the_processes_of_its_stages_itself():
     refuse_other_process_count(load_recipe("recipes/smoke.yaml", ["--processes", "7"]), "smoke.yaml")
+
+
+RECIPES = Path(__file__).parents[3] / "recipes"
+
+
+def test_other_limits_than_those_of_the_suites_are_warned_of():
+    narrow = load_recipe(RECIPES / "smollm2_home.yaml", ["--limits.steps_per_turn", "2", "--limits.calls", "9"])
+    told = list(find_other_limits(narrow))
+    assert [line.partition(";")[0] for line in told] == [
+        "limits.steps_per_turn and bench.limits.steps_per_turn are 2 and 6",
+        "limits.calls and bench.limits.calls are 9 and null",
+    ]
+
+
+def test_a_benchmark_has_limits_of_its_own():
+    fixed = load_recipe(RECIPES / "smoke.yaml", ["--limits.steps", "1", "--bench.suites", "[{benchmark: smh-bench}]"])
+    assert not list(find_other_limits(fixed)) and list(find_other_limits(load_recipe(RECIPES / "smoke.yaml"))) == []
+
+
+def test_check_says_it(tmp_path):
+    narrow = load_recipe(RECIPES / "smoke.yaml", ["--limits.steps", "1", "--out", str(tmp_path)])
+    told = [line for line in summarise_recipe(narrow, "smoke.yaml", None, 80.0, False) if line.startswith("limits: ")]
+    assert told and "warning: limits.steps and bench.limits.steps are 1 and 3" in told[0]
+
+
+@pytest.mark.parametrize("file", sorted(RECIPES.glob("*.yaml")), ids=lambda file: file.stem)
+def test_no_recipe_of_ours_trains_within_other_limits(file):
+    assert not list(find_other_limits(load_recipe(file)))

@@ -25,11 +25,14 @@ MOST_BYTES = 150e6  # of an environment with homerl[serve], pip itself and compi
 
 
 def brought(extra: str) -> set[str]:
-    """The modules of the packages that an extra names."""
-    lines = requires("homerl") or ()
-    return {
-        re.split(r"[^\w-]", line)[0].replace("-", "_").lower() for line in lines if re.search(f"extra == .{extra}", line)
-    }
+    """The modules of the packages that an extra names, itself or by another one of ours."""
+    found = set[str]()
+    for line in requires("homerl") or ():
+        if re.search(rf"extra == .{extra}\b", line):
+            inner = re.match(r"homerl\[([\w,-]+)\]", line)
+            more = set[str]().union(*map(brought, inner[1].split(","))) if inner else {re.split(r"[^\w-]", line)[0]}
+            found |= {name.replace("-", "_").lower() for name in more}
+    return found
 
 
 def loaded(code: str, *arguments: str, **more: str) -> set[str]:
@@ -59,7 +62,6 @@ def test_an_agent_and_its_model_elsewhere_need_nothing_of_training() -> None:
     assert {"starlette", "websockets"} <= loaded(code)
 
 
-@pytest.mark.long
 def test_an_agent_with_a_model_elsewhere_begins_without_training(tmp_path: Path) -> None:
     """The port is taken, so it ends where it would begin to answer."""
     with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as taken:
@@ -71,7 +73,7 @@ def test_an_agent_with_a_model_elsewhere_begins_without_training(tmp_path: Path)
 def test_a_package_that_was_left_out_is_named_with_its_extra() -> None:
     assert [extra_with_module(name) for name in ("torch", "rank_bm25", "uvicorn", "mcp", "nowhere")] == [
         "train",
-        "train",
+        "env",
         "serve",
         "mcp",
         None,
@@ -81,19 +83,43 @@ def test_a_package_that_was_left_out_is_named_with_its_extra() -> None:
     assert ending_for_error(ModuleNotFoundError("No module named 'homerl.gone'", name="homerl.gone")) is None
 
 
-@pytest.mark.long
-def test_an_agent_answers_from_the_wheel_with_serve_alone(tmp_path: Path) -> None:
-    """The wheel in a fresh environment: what is there, how large it is, and a sentence."""
+def install_wheel(folder: Path, extra: str) -> tuple[Path, dict[str, str]]:
+    """The wheel with an extra alone in a fresh environment: its folder, and the variables with which its programs run."""
     pip = [sys.executable, "-m", "pip"]
-    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
     subprocess.run(wheel, check=True, capture_output=True)
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    (file,), fresh = tmp_path.glob("*.whl"), tmp_path / "fresh"
+    (file,), fresh = folder.glob("*.whl"), folder / "fresh"
     venv.create(fresh, symlinks=True, with_pip=True)
-    install = [fresh / "bin/pip", "install", "-c", ROOT / "constraints.txt", f"{file}[serve]"]
+    install = [fresh / "bin/pip", "install", "-c", ROOT / "constraints.txt", f"{file}[{extra}]"]
     subprocess.run(install, check=True, capture_output=True, env=clean)
     (site,) = fresh.glob("lib/python*/site-packages")
-    assert not (brought("train") - brought("serve")) & {path.name for path in site.iterdir()}
+    assert not (brought("train") - brought(extra)) & {path.name for path in site.iterdir()}
+    return fresh, clean
+
+
+@pytest.mark.long
+def test_tasks_of_all_worlds_are_played_from_the_wheel_with_env_alone(tmp_path: Path) -> None:
+    fresh, clean = install_wheel(tmp_path, "env")
+    (site,) = fresh.glob("lib/python*/site-packages")
+    size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    print(f"{size / 1e6:.0f} MB")
+    assert size < 500_000_000
+    program = (
+        "import homerl\n"
+        "from homerl.worlds.registry import known_worlds\n"
+        "for world in known_worlds():\n"
+        "    turn = homerl.load_tasks(world, count=1)[0].start().step('Done.')\n"
+        "    assert turn.rewards and turn.counts, world\n"
+    )
+    subprocess.run([fresh / "bin/python", "-c", program], check=True, env=clean, cwd=tmp_path)
+
+
+@pytest.mark.long
+def test_an_agent_answers_from_the_wheel_with_serve_alone(tmp_path: Path) -> None:
+    """What is there, how large it is, and a sentence."""
+    fresh, clean = install_wheel(tmp_path, "serve")
+    (site,) = fresh.glob("lib/python*/site-packages")
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     print(f"{size / 1e6:.0f} MB")
     assert size < MOST_BYTES

@@ -40,7 +40,8 @@ def test_two_starts_write_two_files_of_one_run_of_wandb(tmp_path):
     known = {name: value for name, value in os.environ.items() if not name.endswith(("WANDB_RUN_ID", "WANDB_RESUME"))}
     for _ in range(2):
         command = [sys.executable, "-c", begins, str(tmp_path / "a"), "offline"]
-        subprocess.run(command, env=known, capture_output=True, check=True, cwd=tmp_path)
+        slow = {"WANDB__SERVICE_WAIT": "300"}  # seconds that W&B's own process may take to begin
+        subprocess.run(command, env=known | slow, capture_output=True, check=True, cwd=tmp_path)
     files = [path.name for path in tmp_path.rglob("run-*.wandb")]
     assert len(files) == 2 and len(set(files)) == 1
 

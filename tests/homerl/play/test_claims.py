@@ -23,13 +23,14 @@ from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.envs.homeenv.tasks.goals import compile_goals, goals_on_home
+from homerl.envs.homeenv.tasks.goals import compile_goals, find_goal_places
 from homerl.envs.homeenv.tasks.situation import writer_of
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.envs.simuhome.tasks.expert import FixedAnswerAgent, acting_message, actions_in_messages, expert_plan
 from homerl.envs.simuhome.tasks.sentences import simuhome_grammar
 from homerl.models.endpoint.endpoint_settings import Behaviours
+from homerl.play.bench_results import METRICS
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Reply, Utterance
@@ -263,14 +264,14 @@ def test_where_nobody_knows_the_wish_a_claim_after_a_refusal_is_false():
 
 
 @pytest.mark.parametrize("family", ["atomic", "compositional", "ambiguous", "automation", "query", "multi_turn", "memory"])
-def test_the_goals_on_the_home_are_found_in_plain_data(family):
+def test_the_goals_on_the_home_are_found(family):
     for seed in range(4):
         blueprint = blueprint_of(family, count=1 if family == "memory" else 2, seed=seed)
         every = compile_goals(blueprint, home_from_json(blueprint.home, "home"))
         for intent in blueprint.intents:
-            found = goals_on_home(blueprint.model_dump(mode="json")["intents"])[intent.id]
+            question, found = find_goal_places(blueprint.intents)[intent.id]
             of_it = [at for at, goal in enumerate(every) if goal.intent == intent.id and not goal.answer]
-            assert found == {*of_it[bool(intent.clarify) :]}
+            assert found == {*of_it[bool(intent.clarify) :]} and question == (of_it[0] if intent.clarify else None)
 
 
 def test_experts_claim_falsely_only_by_mistake():
@@ -323,7 +324,9 @@ def finished(group: str, agent: FixedAnswerAgent) -> Trajectory:
 
 
 def test_a_world_without_acts_counts_nothing():
-    assert known_worlds()["personalhome"].false_claims(played(blueprint_of("atomic"), "Done.")) is None
+    said = played(blueprint_of("atomic"), "Done.")
+    assert known_worlds()["personalhome"].false_claims(said) is None
+    assert METRICS["closings_not_judged"].count(said, known_worlds()["personalhome"]) is None
 
 
 # In scores
@@ -339,6 +342,17 @@ def test_a_score_counts_the_results_that_tell_it():
     assert (told_of["n"], told_of["count"], told_of["share"]) == (2, 3, 0.5) and told_of["interval"][0] < told_of[
         "interval"
     ][1]
+
+
+def test_what_the_rules_cannot_judge_is_a_figure_of_its_own():
+    rows = []
+    for said, false, not_judged in (
+        ("Done.", 1, 0), ("OK.", 0, 1), ("Das Licht ist an.", 0, 1), ("I could not do that.", 0, 0), ("Which one?", 0, 0)
+    ):  # fmt: skip
+        rows.append(build_result_row(played(blueprint_of("atomic"), said), 0))
+        assert (rows[-1]["false_claims"], rows[-1]["closings_not_judged"]) == (false, not_judged), said
+    score = score_results(rows)
+    assert (score["false_claims"]["count"], score["closings_not_judged"]["count"]) == (1, 2)
 
 
 def test_results_are_rescored_also_without_the_figure(tmp_path):

@@ -30,6 +30,7 @@ SIZES = {
     "Qwen3-14B": 14.77,
     "Qwen3-32B": 32.76,
     "SmolLM2-135M-Instruct": 0.13,
+    "Qwen2.5-Coder-0.5B-Instruct": 0.49,
 }
 
 

@@ -105,6 +105,9 @@ def test_thoughts_are_counted_and_never_spoken(rollout, how):
         found.sampled_lengths
     )
     assert "policy/thoughts" not in episode_metrics([row | {"thoughts": 0}])
+    claims = row | {"closing_flaws": ["", "false claim", "false claim"]}
+    figures = episode_metrics([row | {"closing_flaws": [""]}, claims, claims | {"closing_flaws": ["no admission"]}])
+    assert figures["closings/false_claims"] == figures["closings/not_judged"] == 1 / 3
     failed = row | {"lengths": []}  # the world failed after the first message, so there is no step
     assert "policy/thoughts" not in episode_metrics([failed])
 

@@ -4,6 +4,9 @@ A call names the device and its domain, and its area too if other devices have t
 a domain in a room are one call for the area, and many that are all of a domain in the home are one call for the domain. Such
 a call stands at the place of the first call that it replaces, unless its effect would differ from one call after the other.
 
+The items of a list are changed and read by its own tools, and so are rooms cleaned and words said. An item that is added
+begins with a capital there, so a plan that adds one without does not fit.
+
 Invariant: a plan for which `unfit` is None has the same effect, written and executed, as the plan itself.
 """
 
@@ -17,7 +20,20 @@ from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
-from homerl.envs.homeenv.sim.assist.assist_tools import ADD, BROADCAST, CLEAN, COMPLETE, CONTEXT, DONE, REMOVE, TOOLS
+from homerl.envs.homeenv.sim.assist.assist_tools import (
+    ADD,
+    BROADCAST,
+    CLEAN,
+    CLOCK,
+    COMPLETE,
+    CONTEXT,
+    DONE,
+    ITEMS,
+    OPEN,
+    REMOVE,
+    TOOLS,
+    offered_assist_tools,
+)
 from homerl.envs.homeenv.sim.assist.entities_of_home import (
     DEAD,
     AssistArea,
@@ -37,7 +53,7 @@ from homerl.envs.homeenv.sim.assist.intents import (
 from homerl.envs.homeenv.sim.assist.value_translation import IntentRules, to_slot_value, translation_table
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.toolset import Call, Limits, Reads, StructuredWriter, parse_turn_tool_calls
+from homerl.envs.homeenv.sim.toolset import NOW, Call, Limits, Reads, StructuredWriter, Tool, parse_turn_tool_calls
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 ON = "intent__HassTurnOn"
@@ -53,6 +69,7 @@ OWN: Mapping[tuple[str, str], tuple[str, Mapping[str, str | None]]] = {
     ("vacuum", "clean_area"): (CLEAN, {"name": None, "area": "cleaning_area_id"}),
     ("assist_satellite", "announce"): (BROADCAST, {"message": "message"}),
 }
+ITEMS_BY_STATUS = (OPEN, DONE)  # attributes of a list, which its own tool reads
 
 
 @dataclass(frozen=True)
@@ -73,16 +90,14 @@ class AssistWriter(StructuredWriter):
     reads = True
 
     def call(self, call: Call) -> dict[str, Any]:
-        """The intent that makes a service call. A call that no intent makes is written as a mistake would be."""
+        """The tool that makes a service call. A call that no tool makes is written as a mistake would be."""
+        if written := self._write_own_tool(call):
+            return written
         return self._write_intent(self._find_intent(call) or self._mistake_for(call))
 
     def write_calls(self, calls: Sequence[Call], reply: str | None = None) -> Message:
         """One intent for each device, or for all devices of a domain in an area. A list, a room to clean and words to say
         have tools of their own."""
-        own = [self._write_own_tool(call) for call in calls]
-        if any(own):
-            written = [tool or self.call(call) for tool, call in zip(own, calls)]
-            return call_message(*(one for at, one in enumerate(written) if one not in written[:at]))
         return call_message(*self._write_by_place(calls, MANY, 2))
 
     def write_calls_on_all(self, calls: Sequence[Call], placed: bool, reply: str | None = None) -> Message:
@@ -107,14 +122,24 @@ class AssistWriter(StructuredWriter):
     def was_made_in(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
         """A call was made if an intent of the turn means its device and makes it."""
         made = list(parse_turn_tool_calls(turn))
-        return lambda call: any(self._makes_call(tool, arguments, call) for tool, arguments in made)
+
+        def was_made(call: Call) -> bool:
+            if written := self._write_own_tool(call):
+                return next(parse_turn_tool_calls([call_message(written)])) in made
+            return any(self._makes_call(tool, arguments, call) for tool, arguments in made)
+
+        return was_made
 
     def look(self, did: str) -> Message:
         """A query of the device's first entity."""
         return self._query_entities(self._entities_of(did)[:1])
 
     def read(self, slots: Reads) -> Message:
-        """A query of the entities that show these attributes."""
+        """A query of the entities that show these attributes, or of the time."""
+        if NOW in slots:
+            return call_message(tool_call(CLOCK, {}))
+        if lists := [self._list_of(did) for did, path in slots if path in ITEMS_BY_STATUS and self._list_of(did)]:
+            return call_message(*(tool_call(ITEMS, {"todo_list": one.name}) for one in lists if one))
         return self._query_entities(self._entities_that_show(slots))
 
     def read_all(self, slots: Reads, placed: bool) -> Message:
@@ -128,27 +153,36 @@ class AssistWriter(StructuredWriter):
     def unfit(self, calls: Sequence[Call], reads: Reads) -> str | None:
         """Why these calls cannot be written or these attributes cannot be read, or None if they can."""
         for did, path in reads:
-            if not any(_is_shown(entity, self.home, path) for entity in self._entities_of(did)):
+            told = (did, path) == NOW or (path in ITEMS_BY_STATUS and self._list_of(did) is not None)
+            if not told and not any(_is_shown(entity, self.home, path) for entity in self._entities_of(did)):
                 return f"'{path.rpartition('.')[2]}' is not shown"
         # The plan is executed twice: as service calls in one copy of the home, and as intents in another.
         wanted, here = self.home.fork(), AssistWriter(self.home.fork(), self.done, self.label)
         for call in calls:
-            intent = here._find_intent(call)
-            if intent is None or intent.entity is None:
-                return f"no intent for '{call.service.rpartition('.')[2]}'"
-            slots = here._exact_slots(intent.tool, intent.entity, intent.values)
+            if written := here._write_own_tool(call):
+                (name, slots), *_ = parse_turn_tool_calls([call_message(written)])
+                tool: Tool = next(one for one in offered_assist_tools(here.home) if one.name == name)
+            else:
+                intent = here._find_intent(call)
+                if intent is None or intent.entity is None:
+                    return f"no intent for '{call.service.rpartition('.')[2]}'"
+                slots = here._exact_slots(intent.tool, intent.entity, intent.values)
+                tool = RUN[intent.tool]
             try:
                 wanted.call(call.did, call.service, call.args)
             except Refused:
                 return "the plan is refused"
-            if RUN[intent.tool].run(here.home, slots, Limits()).refusal:
-                return f"'{intent.tool.rpartition('__')[2]}' is refused"
+            if tool.run(here.home, slots, Limits()).refusal:
+                return f"'{tool.name.rpartition('__')[2]}' is refused"
             if here.home.state_key() != wanted.state_key():
-                return f"'{intent.tool.rpartition('__')[2]}' does something else"
+                return f"'{tool.name.rpartition('__')[2]}' does something else"
         return None
 
     def _entities_of(self, did: str) -> list[AssistEntity]:
         return [entity for entity in entities_of_plan(self.home.plan) if entity.device.did == did]
+
+    def _list_of(self, did: str) -> AssistEntity | None:
+        return next((entity for entity in self._entities_of(did) if entity.domain == LIST), None)
 
     def _entities_that_show(self, slots: Reads) -> list[AssistEntity]:
         """The first entity of each attribute that shows it now, without repetition."""
@@ -181,12 +215,13 @@ class AssistWriter(StructuredWriter):
 
     def _write_own_tool(self, call: Call) -> dict[str, Any] | None:
         """The call of a tool that the home's own entities make, if it is that of one."""
-        entity = next(iter(self._entities_of(call.did)), None)
-        if entity is None or (entity.domain, call.service) not in OWN:
+        service = call.service.rpartition(".")[2]
+        entity = next((one for one in self._entities_of(call.did) if (one.domain, service) in OWN), None)
+        if entity is None:
             return None
-        tool, slots = OWN[entity.domain, call.service]
+        tool, slots = OWN[entity.domain, service]
         given = _arguments_by_name(entity.device, call.service, call.args)
-        if entity.domain == LIST and call.service == UPDATE and given.get("status") != DONE:
+        if service == UPDATE and given.get("status") != DONE:
             return None
         values = {slot: entity.name if argument is None else given.get(argument) for slot, argument in slots.items()}
         if tool == CLEAN:  # a call for each room
@@ -219,6 +254,9 @@ class AssistWriter(StructuredWriter):
         That takes at least `home` entities in the home, or `area` entities in an area. Where the order counts, so that this
         would have another effect or be refused, the calls are written one after the other.
         """
+        if any(self._write_own_tool(call) for call in calls):
+            written = [self.call(call) for call in calls]
+            return [one for at, one in enumerate(written) if one not in written[:at]]  # what all satellites say is one call
         intents = _merge_intents([self._find_intent(call) or self._mistake_for(call) for call in calls])
         alike: dict[Any, list[IntentCall]] = {}
         for number, one in enumerate(intents):

@@ -22,6 +22,7 @@ TOOLSET = Toolset(
     INSTRUCTION,
     AssistWriter,
     aliases=True,
+    clock=True,
     offer=offered_assist_tools,
     told=assist_prompt,
     listed=static_context,

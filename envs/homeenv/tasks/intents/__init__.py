@@ -38,7 +38,8 @@ class Ask:
     names several. Only the `first` intent of a blueprint may have an earlier dialogue. A `briefed` agent knows on which
     floor each room is, and where the user is. A `timed` agent knows the date and time. `language` is the user's; without it,
     it is the one of the home's names. With `whole_sets`, the plan of a set of devices has all of them, also those that are
-    as wanted already.
+    as wanted already. An agent that can act `later` has automations, and one with a `clock` has a tool for the time. A share
+    of the wishes for one device is about `doors`: what opens, locks or arms.
     """
 
     wording: Wording
@@ -49,6 +50,9 @@ class Ask:
     timed: bool = False
     language: str | None = None
     whole_sets: bool = False
+    later: bool = False
+    clock: bool = False
+    doors: float = 0.0
 
 
 def user_room(home: Home, ask: Ask) -> Room | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -101,6 +102,8 @@ def serve(
     """Serve a model by OpenAI's protocol, without vLLM: on a CPU, one request after the other."""
     import asyncio
 
+    if find_spec("torch") is None:  # asked first: else what is told to be missing is a smaller package of another extra
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
     from homerl.app.chat.session import load_named_model
     from homerl.app.served.openai_server import ModelServer
     from homerl.host.web_server import ServerAddress, open_listening_socket, read_key_variable

@@ -5,7 +5,7 @@ import pytest
 from homerl.envs.assistant.first import match_certain_calls
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.serving.real_home import remove_devices
-from homerl.envs.homeenv.agents.hassil_agent import calls_of_sentence
+from homerl.envs.homeenv.tasks.sentences.matching import calls_of_sentence
 from tests.envs.assistant.listing.replay import FOLDER, listing, recorded
 
 LACKS = {

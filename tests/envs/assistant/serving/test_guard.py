@@ -17,7 +17,7 @@ from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
 from homerl.envs.assistant.listing.listing_files import load_listing
 from homerl.envs.assistant.listing.room_and_device_names import is_device_named
 from homerl.envs.assistant.serving.call_effects import Effects, LaterEffects
-from homerl.envs.assistant.serving.consent import GUARD_WORDS, Guard, has_guard_word, is_guarded
+from homerl.envs.assistant.serving.consent import GUARD_WORDS, GUARDED, Guard, has_guard_word, is_guarded
 from homerl.envs.assistant.serving.live_situation import LiveBlueprint, LiveSituation, TwinCall
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.messages import call_message, tool_call
@@ -282,7 +282,23 @@ ELSE = {
     "Sommerlicht|Wohnzimmerlampe|Fensterrollo|Summen|"
     "Strikethrough|Valentine light|Rampart",
     "nl": "Lamp van Jan|Gordijn|Raam",
-    "fi": "Lukulamppu|Ikkuna|Verho",
+    "fi": "Lukulamppu|Ikkuna|Verho|Näytön asetukset",
+    "long": "Actualizar|Sincronizar|Cancelar aviso|Ventilar|Protetor de tela|Công tắc đèn|Tạm dừng nhạc|Kapı zili|Rozšíření|"
+    "Filmovi|Ponovi|Obnovit seznam|Отключить пульт|封鎖廣告|按鍵音|リモートアクセス|セットアップ|サイレント|スピードアップ|"
+    "Mootor|Safe search|Wide dynamic range|Fridge door light|Piece|Vitres|Villas|Ajtócsengő|Grinder",
+}
+
+KINDS = {  # of guarded things, in inflected forms and compounds
+    "panic": "Panikknopf Flur|Bouton panique|Botón de pánico|Paniekknop|Paniikkinappi|Panik düğmesi|Кнопка паники|"
+    "Тревожная кнопка|緊急按鈕|パニックボタン|패닉 버튼|לחצן מצוקה",
+    "locks": "Keller entsperren|Vergrendel schuur|Odblokuj wejście|Odemčeno dole|Uzamknúť zadný vchod|Закључај|Zaključaj|"
+    "Lukusta sissepääs|Lukitse takaovi|Cykellås|Sykkellåset|Upplåsning|Blocca|施錠",
+    "burns": "Kellererhitzer|Zuheizer|Dampfkessel|Motorvärmare|Grelec spodaj|Θερμαντήρας μπάνιου|מחמם מים|浴室加热器|"
+    "Elektrikatel|Veesoojendi|Gőzkazán|Ugnslampa",
+    "alarms": "Alarmı kur|Alarmy v domě|Autoalarmid|Алармен панел|Алармни панел|Riasztás be|צופר|Sirénu zapnout|"
+    "Sirenu uključi|Försiren|Сирену включить",
+    "lets in": "Otwarcie zaworu|Położenie zaworów|Klapi avamine|Vanayı kapat|Valf|Van|Van tổng|遮断弁|βαλβίδων|Tanca|"
+    "Havelåge|Brány vzadu|Bramy|Deuren|Ovien aukaisu|Gradinile vrata",
 }
 
 
@@ -290,14 +306,15 @@ def listed(names: dict[str, str]) -> list[str]:
     return [name for texts in names.values() for name in texts.split("|")]
 
 
-@pytest.mark.parametrize("name", listed(TELLING))
+@pytest.mark.parametrize("name", [*listed(TELLING), *listed(KINDS)])
 def test_a_name_of_a_door_or_of_what_burns_is_one_however_it_is_written(name: str) -> None:
     assert has_guard_word([name], "acts", "places", "flows")
 
 
 def test_a_listed_word_that_stands_alone_tells_whatever_it_contains() -> None:
-    words = ((group, word) for group, told in read_yaml(GUARD_WORDS).data.items() for many in told.values() for word in many)
-    alone = [(group, word.strip("=")) for group, word in words if group != "harmless" and word.strip("-") == word]
+    data = read_yaml(GUARD_WORDS).data
+    words = ((group, word) for group in GUARDED for many in data[group].values() for word in many)
+    alone = [(group, word.strip("=")) for group, word in words if word.strip("-") == word]
     assert not [word for group, word in alone if not has_guard_word([word], group)]
 
 

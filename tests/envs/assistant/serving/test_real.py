@@ -25,7 +25,7 @@ from scripted_server import ScriptedServer
 from homerl.envs.assistant.listing.homeassistant_client import connect_client, read_token
 from homerl.envs.assistant.serving.exchange_journal import JournalEntry, read_journal
 from homerl.envs.core.messages import call_message, tool_call
-from homerl.train.model_sources import SMOLLM2
+from homerl.train.offline_bases import SMOLLM2
 from tests.envs.assistant.listing.twelve import TWELVE
 
 URL = os.environ.get("HOMERL_HA_URL", "")

@@ -9,7 +9,7 @@ import pytest
 from agent_served import Agent
 
 from homerl.envs.assistant.serving.exchange_journal import read_journal
-from homerl.train.model_sources import SMOLLM2
+from homerl.train.offline_bases import SMOLLM2
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing, only
 
 ENTITIES = (

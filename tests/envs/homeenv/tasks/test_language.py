@@ -359,7 +359,7 @@ def lights_in(home: Home) -> list[Act]:
 
 # Only slips of speech put these there: marks after a space or at the end, words said twice, a wrong article.
 FLAWS = {
-    "en": r"\s[,.;:?!]|[,;:]$|\b(the|a|an|to|of|in|and|or|both|when|please) \1\b|\ba (?=[aeio])",
+    "en": r"\s[,.;:?!]|[,;:]$|\b(the|a|an|to|of|in|and|or|both|when|please) \1\b|\ba (?!one\b)(?=[aeio])",
     "zh": r"\s|[，、；：]$|的的|[，、。]{2}",
 }
 
@@ -367,7 +367,8 @@ FLAWS = {
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_sentences_have_no_flaws_of_form(language):
     recipe = mixed_recipe(language, 1.0).model_copy(update={"wordings": {"clear": 1.0, "colloquial": 1.0}, "phrasings": 6})
-    spoken = {name: weight for name, weight in recipe.families.items() if name != "atomic/noisy"}  # repeats words
+    # Noise repeats words, and foreign sentences are of other grammars.
+    spoken = {name: weight for name, weight in recipe.families.items() if name not in ("atomic/noisy", "foreign/command")}
     recipe = recipe.model_copy(update={"families": spoken})
     short = recipe.model_copy(update={"writing": Writing(short=1.0)})
     rates = Behaviours(self_correction=1.0)

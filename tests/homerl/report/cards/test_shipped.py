@@ -29,9 +29,11 @@ from homerl.report.cards.export import export_model
 from homerl.report.cards.model_lineage import trained_blueprint_recipes
 from homerl.train import model_sources as named
 from homerl.train.model_settings import ModelSettings
+from homerl.train.offline_bases import SMOLLM2, OfflineBase
 from homerl.train.training_setup import load_chat_tokenizer, load_policy
 
-NAME, HUB, COMMAND = "tiny-home", "acme/Tiny-Llama", "make-the-tiny-llama"
+NAME, HUB = "tiny-home", "acme/Tiny-Llama"
+COMMAND = ".*python -m homerl.app.served.base_models Tiny-Llama"
 SYNTH = {
     "homerl": 1,
     "run": "synth",
@@ -74,7 +76,7 @@ def here(exported: Path, made: Path, tmp_path: Path, monkeypatch) -> Path:
     """An installation with the adapter and its base, which a test may spoil, on a machine without a hub."""
     shutil.copytree(exported, tmp_path / "models" / NAME)
     shutil.copytree(made / "bases", tmp_path / "bases")
-    known = named.OfflineBase(HUB, named.hash_model_weights(str(made / "bases/Tiny-Llama")), "rounded", COMMAND)
+    known = OfflineBase(HUB, (), "", named.hash_model_weights(str(made / "bases/Tiny-Llama")), "rounded")
     monkeypatch.setattr(named, "BASES", {HUB: known})
     monkeypatch.setattr(launch_hook, "shipped_folder", lambda folder: str(tmp_path / folder))
     monkeypatch.setenv("HOMERL_BASES", str(tmp_path / "bases"))
@@ -218,9 +220,11 @@ def test_a_base_that_is_missing_is_named_with_its_command(here: Path):
 
 
 def test_in_a_clone_the_command_is_the_script(monkeypatch, tmp_path: Path):
-    assert str(named.SMOLLM2.build_command) == str(Path(named.__file__).parents[2] / "scripts/base_model")
+    script = Path(named.__file__).parents[2] / "scripts/base_model"
+    assert SMOLLM2.build_command == f"{script} SmolLM2-135M-Instruct"
     monkeypatch.setattr(launch_hook, "shipped_folder", lambda folder: str(tmp_path / folder))
-    assert named.SMOLLM2.build_command == "pip install 'homerl[gguf]' && python -m homerl.app.served.smollm2"
+    module = "python -m homerl.app.served.base_models SmolLM2-135M-Instruct"
+    assert SMOLLM2.build_command == f"pip install 'homerl[gguf]' && {module}"
 
 
 @pytest.mark.parametrize("file", [f"{MODEL}/adapter_model.safetensors", f"{BASE}/model.safetensors"])

@@ -1,6 +1,6 @@
-"""A baseline in actual use: Home Assistant's sentence matcher.
+"""What a sentence means to Home Assistant's sentence matcher, in a home.
 
-`hassil` matches the request against the sentences of `home-assistant-intents`. What the recognised intent does is that of
+`hassil` matches the sentence against those of `home-assistant-intents`. What the recognised intent does is that of
 `envs/homeenv/sim/assist`, whose tools do the same. Like Home Assistant, it has no dialogue, memory or conditions.
 
 Invariant: a sentence that is not recognised, or that means nothing in the home, makes no call.
@@ -9,29 +9,36 @@ Invariant: a sentence that is not recognised, or that means nothing in the home,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.agents.baselines import BaselineAgent
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
 from homerl.envs.homeenv.sim.assist.assist_tools import offered_assist_tools
 from homerl.envs.homeenv.sim.assist.entities_of_home import (
+    AssistEntity,
     EntityCall,
     areas_of_plan,
     entities_of_plan,
     floors_of_plan,
 )
-from homerl.envs.homeenv.sim.assist.intents import IntentFailed, calls_of_intent, match_intent_targets, read_intent_slots
+from homerl.envs.homeenv.sim.assist.intents import (
+    EntityConstraints,
+    IntentFailed,
+    NoMatch,
+    calls_of_intent,
+    match_entities,
+    match_intent_targets,
+    read_intent_slots,
+)
 from homerl.envs.homeenv.sim.assist.value_translation import translation_table
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolset import Limits
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.situation import home_situation_of, writer_of
-from homerl.play.episode import Episode
 
 try:
     from hassil import Intents, RecognizeResult, recognize_best
@@ -42,22 +49,9 @@ except ModuleNotFoundError as missing:
     raise InputError(what, where="hassil", remedy="pip install 'homerl[serve]'") from None
 
 
-class HassilAgent(BaselineAgent):
-    """Recognises one sentence and makes the calls that it means."""
-
-    name = "hassil"
-
-    def answer_user(self, episode: Episode, said: str) -> Message:
-        """The calls that the sentence means, or an apology if it was not recognised."""
-        calls = calls_of_sentence(home_situation_of(episode).home, said, episode.blueprint.language)
-        if calls:
-            return writer_of(episode).write_calls(calls)
-        return writer_of(episode).write_reply("Sorry, I could not understand that.")
-
-
 def calls_of_sentence(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
     """The service calls that a sentence means in a home. `placed` says whether it is about where the person speaks."""
-    result = _recognise_sentence(home, said, language, placed)
+    result = recognise_sentence(home, said, language, placed)
     tool = result and tool_of_intent(result.intent.name)
     if not result or not tool:
         return []
@@ -101,11 +95,85 @@ def _calls_of_own_tool(home: Home, tool: str, given: Mapping[str, Any]) -> list[
 
 def intent_of_sentence(home: Home, said: str, language: str) -> str | None:
     """The name of the intent that Home Assistant's sentences see in a sentence; None if they do not know it."""
-    result = _recognise_sentence(home, said, language, placed=True)
+    result = recognise_sentence(home, said, language, placed=True)
     return result.intent.name if result else None
 
 
-def _recognise_sentence(home: Home, said: str, language: str, placed: bool) -> RecognizeResult | None:
+@dataclass(frozen=True)
+class HeardQuestion:
+    """What a sentence asks: the ids of the devices that it is about, and the answer in the home as it is."""
+
+    devices: frozenset[str]
+    answer: str
+
+
+def question_of_sentence(home: Home, said: str, language: str, placed: bool = True) -> HeardQuestion | None:
+    """What a sentence asks in a home; None if it asks nothing, or if Home Assistant could not tell."""
+    result = recognise_sentence(home, said, language, placed)
+    if result is None:
+        return None
+    slots = {name: slot.value for name, slot in result.entities.items()}
+    match result.intent.name:
+        case "HassGetState":
+            return _question_about_states(home, slots, result.response or "")
+        case "HassGetWeather":
+            return _question_about_states(home, slots | {"domain": "weather"}, "one")
+        case "HassClimateGetTemperature":
+            return _question_about_warmth(home, slots)
+        case "HassGetCurrentTime":
+            return HeardQuestion(frozenset(), f"{datetime.fromtimestamp(home.clock, UTC):%H:%M}")
+        case "HassGetCurrentDate":
+            return HeardQuestion(frozenset(), f"{datetime.fromtimestamp(home.clock, UTC):%Y-%m-%d}")
+    return None
+
+
+def _entities_in_place(home: Home, slots: Mapping[str, Any]) -> tuple[AssistEntity, ...]:
+    sets = {key: frozenset([slots[key]] if key in slots else ()) for key in ("domain", "device_class")}
+    wanted = EntityConstraints(
+        slots.get("name"), slots.get("area"), slots.get("floor"), sets["domain"], sets["device_class"]
+    )
+    try:
+        return match_entities(home, wanted).entities
+    except NoMatch:
+        return ()
+
+
+def _question_about_states(home: Home, slots: Mapping[str, Any], asks: str) -> HeardQuestion | None:
+    """The answer to a question about states. `asks` is Home Assistant's key of the response, which tells what is asked."""
+    among = _entities_in_place(home, slots)
+    met = [entity for entity in among if entity.state_text(home) == slots.get("state")]
+    if not among or (asks.startswith("one") and len(among) > 1):
+        return None
+    match asks:
+        case "one":
+            answer = among[0].state_text(home)
+        case "one_yesno" | "any":
+            answer = "Yes." if met else "No."
+        case "all":
+            answer = "Yes." if len(met) == len(among) else "No."
+        case "which":
+            answer = ", ".join(f"{one.area.name if one.area else ''} {one.device.name}".strip() for one in met) or "None."
+        case "how_many":
+            answer = str(len(met))
+        case _:
+            return None
+    return HeardQuestion(frozenset(entity.device.did for entity in among), answer)
+
+
+def _question_about_warmth(home: Home, slots: Mapping[str, Any]) -> HeardQuestion | None:
+    """The answer to how warm it is: what the only entity there shows that measures it."""
+    shown: dict[str, Any] = {}
+    for entity in _entities_in_place(home, slots):
+        value = entity.shown_attributes(home).get("current_temperature")
+        if entity.domain == "sensor" and entity.shape.device_class == "temperature":
+            value = entity.state_text(home)
+        if value is not None:
+            shown[entity.device.did] = value
+    return HeardQuestion(frozenset(shown), str(next(iter(shown.values())))) if len(shown) == 1 else None
+
+
+def recognise_sentence(home: Home, said: str, language: str, placed: bool) -> RecognizeResult | None:
+    """What the matcher sees in a sentence. `placed` says whether it may be about where the person speaks."""
     intents, defaults = load_hassil_sentences(language)
     near = [area.room.id for area in areas_of_plan(home.plan) if placed and area.room == home.plan.entrance_room]
     context = {"area": near[0]} if near else {}
