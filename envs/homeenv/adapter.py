@@ -11,7 +11,8 @@ from typing import Any
 
 from homerl.envs.core.plugins import late
 from homerl.play.loop import Oracle
-from homerl.worlds.contract import ExpertConfig, FileFormat, Suite, Visits, WorldAdapter
+from homerl.worlds.contract import ExpertConfig, FileFormat, Suite, WorldAdapter
+from homerl.worlds.visit_contract import Visits
 
 
 class HomeEnvWorld(WorldAdapter):

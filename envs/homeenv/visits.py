@@ -32,7 +32,7 @@ from homerl.envs.homeenv.tasks.situation import HomeSituation
 from homerl.host.html_pages import identifier_to_words, load_template
 from homerl.play.loop import Agent
 from homerl.play.words.grammar import normalise_spaces
-from homerl.worlds.contract import DrawingStyle, HomeChange, Visits
+from homerl.worlds.visit_contract import DrawingStyle, HomeChange, Visits
 
 
 def find_visit_changes(before: Home, after: Home) -> Iterator[HomeChange]:

@@ -1,7 +1,7 @@
 """The contract of a world: everything that homerl needs from one. The world's folder implements it.
 
-Beside it stands what worlds share: how a scripted expert works and errs, how an LLM author tries candidates, the error of an
-author that made no blueprint, what an agent took that was asked before another one, and what a search cost.
+Beside it stands what worlds share: how a scripted expert works, the error of an author that made no blueprint, what an
+agent took that was asked before another one, and what a search cost.
 
 Invariants:
 - No module outside a world's folder names the world.
@@ -31,10 +31,11 @@ from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
 from homerl.play.trajectory import Trajectory
 from homerl.play.words.grammar import Split
+from homerl.worlds.visit_contract import DrawingStyle as DrawingStyle
+from homerl.worlds.visit_contract import HomeChange as HomeChange
+from homerl.worlds.visit_contract import Visits as Visits
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from homerl.worlds.paraphraser import Paraphraser
 
 
@@ -405,71 +406,6 @@ class FirstAgent:
     before: Callable[[Callable[[], Agent], FirstAgentTally], Callable[[], Agent]]
 
 
-@dataclass(frozen=True)
-class HomeChange:
-    """What became other in a home, in people's words. `owner` is the id under which the drawing shows the `thing`.
-
-    `what` is empty for what a thing mainly is, such as on or off.
-    """
-
-    owner: str
-    thing: str
-    what: str
-    before: str
-    after: str
-
-    @property
-    def describe_change(self) -> str:
-        """The change without the thing: `brightness 20 % → 80 %`."""
-        return f"{self.what} {self.before} → {self.after}".strip()
-
-
-@dataclass(frozen=True)
-class DrawingStyle:
-    """What drawings of a world share in a page: its CSS, and the HTML of symbols that they refer to."""
-
-    css: str
-    symbols: str
-
-
-class Visits(ABC):
-    """How a person visits the homes of a world, to talk with an agent there (`homerl chat`).
-
-    Situations are those of this world. A visit is played from a blueprint without intents, so that it is stored and replayed
-    like any episode. Nothing here changes a home. A drawing escapes all text and needs no network.
-    """
-
-    @abstractmethod
-    def blueprint(self, recipe: Mapping[str, Any], home: Path | None, seed: int) -> Any:
-        """The blueprint of a visit: without intents, in the home of a file, or in the home that the seed makes.
-
-        `recipe` is a recipe of blueprints or one of these, as plain data; it may be empty. Raises `InputError` if the file
-        or the recipe cannot be used.
-        """
-
-    @property
-    @abstractmethod
-    def agents(self) -> Mapping[str, Callable[[], Agent]]:
-        """The agents that need no model and understand a person, by name."""
-
-    @abstractmethod
-    def listed(self, situation: Any) -> RenderableType:
-        """The home for the terminal."""
-
-    @abstractmethod
-    def drawn(self, situation: Any) -> str:
-        """The home as HTML. What belongs to the thing with the id X has the attribute `data-did="X"`."""
-
-    @property
-    @abstractmethod
-    def look(self) -> DrawingStyle:
-        """What all drawings share."""
-
-    @abstractmethod
-    def changes(self, before: Any, after: Any) -> Iterator[HomeChange]:
-        """What differs between two situations of one home."""
-
-
 class WorldAdapter(ABC):
     """The interface of a world to the rest of homerl.
 
@@ -656,9 +592,9 @@ class WorldAdapter(ABC):
         return []
 
     def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
-        """Whether the episode counts as a success after a judge accepted answers; `right` has their steps by intent id.
+        """Whether an episode succeeds with the answers that a judge accepted, by default with one for each intent.
 
-        By default every intent must have one; a world with other goals beside answers decides itself.
+        `right` has their steps by the ids of the intents. A world with other goals beside answers decides itself.
         """
         return all(intent["id"] in right for intent in trajectory.blueprint["intents"])
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from homerl.app.chat.session import ChatSession, Event, SessionNote, save_chat
 from homerl.envs.core.documents import InputError
-from homerl.worlds.contract import HomeChange
+from homerl.worlds.visit_contract import HomeChange
 
 PROMPT = "you: "
 HINT = "/quit leaves, /help lists the commands"

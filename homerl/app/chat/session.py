@@ -40,8 +40,8 @@ from homerl.play.trajectory import ShownStep, Trajectory, show_step, trajectory_
 from homerl.report.cards.export import find_trained_stage
 from homerl.report.cards.model_lineage import mixture_parts, read_talk_terms
 from homerl.train.model_sources import is_local_model_name, is_model_folder, refuse_changed_export, resolve_model_source
-from homerl.worlds.contract import HomeChange, Visits
 from homerl.worlds.registry import begin_episode, known_worlds, world_of
+from homerl.worlds.visit_contract import HomeChange, Visits
 
 GUEST = {"prompt": "full"}  # the recipe of a model of which nothing is known: it is told what its tools are for
 

@@ -19,9 +19,14 @@ print(os.environ["WANDB_RUN_ID"], os.environ.get("WANDB_RESUME"))
 """
 
 
+def plain_environment() -> dict[str, str]:
+    """The environment without what W&B has left there: a run of this process names its service to its children."""
+    return {name: value for name, value in os.environ.items() if "WANDB" not in name}
+
+
 def start_run(out: Path, mode: str = "offline", **variables: str) -> list[str]:
     """The id that a start of a run has, and what W&B does with a run of this id."""
-    known = {name: value for name, value in os.environ.items() if not name.endswith(("WANDB_RUN_ID", "WANDB_RESUME"))}
+    known = plain_environment()
     command = [sys.executable, "-c", START, str(out), mode]
     done = subprocess.run(command, env=known | variables, capture_output=True, text=True, check=True)
     return done.stdout.split()
@@ -37,11 +42,12 @@ def test_a_run_goes_on_as_the_same_run_and_another_folder_is_another_run(tmp_pat
 def test_two_starts_write_two_files_of_one_run_of_wandb(tmp_path):
     """As transformers' callback begins it, with what the environment says alone."""
     begins = START + "import wandb; wandb.init(project='x').log({'loss': 1.0})"
-    known = {name: value for name, value in os.environ.items() if not name.endswith(("WANDB_RUN_ID", "WANDB_RESUME"))}
+    known = plain_environment()
     for _ in range(2):
         command = [sys.executable, "-c", begins, str(tmp_path / "a"), "offline"]
         slow = {"WANDB__SERVICE_WAIT": "300"}  # seconds that W&B's own process may take to begin
-        subprocess.run(command, env=known | slow, capture_output=True, check=True, cwd=tmp_path)
+        done = subprocess.run(command, env=known | slow, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
     files = [path.name for path in tmp_path.rglob("run-*.wandb")]
     assert len(files) == 2 and len(set(files)) == 1
 
