@@ -41,7 +41,13 @@ from typing import Any
 
 from rich.table import Table
 
-from homerl.envs.assistant.automations.automation_import import add_automations, script_duration, with_automation_texts
+from homerl.envs.assistant.automations.automation_import import (
+    ReadableTexts,
+    add_automations,
+    script_duration,
+    with_automation_texts,
+)
+from homerl.envs.assistant.automations.held_states import count_held_states, find_held_states
 from homerl.envs.assistant.listing import listing_files as fixtures
 from homerl.envs.assistant.listing.entity_capabilities import Forms
 from homerl.envs.assistant.listing.entity_products import bare_product, generic_product, product_of_entity
@@ -65,7 +71,12 @@ from homerl.envs.assistant.listing.homeassistant_client import (
     read_token,
     with_state_history,
 )
-from homerl.envs.assistant.listing.homeassistant_mapping import local_clock, readings_from_state, values_to_start_from
+from homerl.envs.assistant.listing.homeassistant_mapping import (
+    local_clock,
+    readings_from_state,
+    seconds_in_state,
+    values_to_start_from,
+)
 from homerl.envs.assistant.listing.listing_files import PRIVATE
 from homerl.envs.assistant.listing.product_narrowing import temperature_unit
 from homerl.envs.assistant.listing.room_and_device_names import (
@@ -150,8 +161,15 @@ def import_home(listing: Listing, everything: bool = False) -> ImportedHome:
     times = [row["last_updated"] for row in listing.sources[STATES] if row.get("last_updated")]
     newest = max(map(datetime.fromisoformat, times), default=None)
     clock = local_clock(newest, origin.time_zone) if newest else ELSEWHERE
+    texts = ReadableTexts.of_listing(listing)
+    held = find_held_states([*texts.automations.values(), *texts.scripts.values()])
+    since = {row["entity_id"]: seconds_in_state(row, newest) for row in listing.sources[STATES]}
+    for place, device in enumerate(devices):
+        if device.did in held:
+            devices[place], values = count_held_states(device, held[device.did], since.get(device.did) or 0)
+            state[device.did] = {**state[device.did], **values}
     home = Home.build_home(rooms, devices, state, clock, origin=origin)
-    notes += add_automations(home, listing)
+    notes += add_automations(home, listing, texts)
     return ImportedHome(home, listing, tuple(notes))
 
 

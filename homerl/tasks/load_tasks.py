@@ -16,10 +16,8 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.words.grammar import Split
 from homerl.rewards.composite import RewardWeights
 from homerl.tasks.task_env import Task, TaskList
+from homerl.train.recipe import BlueprintSource
 from homerl.worlds.registry import blueprint_with_behaviours, known_worlds, make_blueprint_of_seed
-from homerl.worlds.sources import AnyBlueprintSource
-
-TRAINING_SEED = 1_000_000  # the first seed of a recipe's blueprints, if it does not say
 
 
 def load_suite(name: str, setting: str | None = None, count: int | None = None) -> TaskList:
@@ -82,16 +80,15 @@ def load_tasks(
         if not isinstance(data, Mapping) or "blueprints" not in data:
             what = "the recipe has no `blueprints`, so it makes no tasks"
             raise InputError(what, str(source), "give one of `run: rlve` or `run: flywheel`, or what stands below its key")
-    blueprints: Mapping[str, Any] = data["blueprints"] or {}
-    recipe = validate_document(AnyBlueprintSource, document, blueprints.get("recipe") or {})
+    blueprints = validate_document(BlueprintSource, document, data["blueprints"] or {})
     limits = validate_document(EpisodeLimits, document, data.get("limits") or {})
     weights = validate_document(RewardWeights, document, data.get("rewards") or {})
     behaviours = validate_document(Behaviours, document, (data.get("user") or {}).get("behaviours") or {})
-    first = int(blueprints.get("first_seed", TRAINING_SEED)) if first_seed is None else first_seed
+    first = blueprints.first_seed if first_seed is None else first_seed
 
     def make(index: int) -> Task:
-        blueprint = make_blueprint_of_seed(recipe, split, first + index)
-        told = blueprint_with_behaviours(blueprint, behaviours, recipe)
+        blueprint = make_blueprint_of_seed(blueprints.recipe, split, first + index)
+        told = blueprint_with_behaviours(blueprint, behaviours, blueprints.recipe)
         return Task(told.id, told, limits, weights=weights)
 
     return TaskList(count, make)

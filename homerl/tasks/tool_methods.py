@@ -33,7 +33,7 @@ class ToolEnvironment:
         """Begin a task. `task` is its index, and `seed` that of the episode; other columns of a row are ignored."""
         self._env, self._reward = self._tasks[task].start(seed), 0.0
 
-    def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
+    def _run_call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """The result of a call."""
         if self._env is None or self._env.done:
             return "refused: the episode is over"
@@ -41,7 +41,7 @@ class ToolEnvironment:
         self._reward += turn.reward
         return "\n".join(str(message["content"]) for message in turn.new_messages if message["role"] == "tool")
 
-    def _say(self, words: str) -> float:
+    def _say_last_words(self, words: str) -> float:
         """The rewards of all steps, after the agent's last words."""
         if self._env is not None and not self._env.done:
             self._reward += self._env.step(words).reward
@@ -73,7 +73,7 @@ def score_tool_environments(completions: Sequence[Any], environments: Sequence[T
     """The return of each rollout: the sum of its steps' rewards. The last message of a completion is what the agent said."""
     last = (completion[-1] if isinstance(completion, list) else {"content": completion} for completion in completions)
     words = (message.get("content") or "" if message.get("role", "assistant") == "assistant" else "" for message in last)
-    return [environment._say(said) for environment, said in zip(environments, words, strict=True)]
+    return [environment._say_last_words(said) for environment, said in zip(environments, words, strict=True)]
 
 
 def _make_method(tool: Mapping[str, Any]) -> Callable[..., str]:
@@ -91,7 +91,7 @@ def _make_method(tool: Mapping[str, Any]) -> Callable[..., str]:
 
     def call(self: ToolEnvironment, *given: Any, **named: Any) -> str:
         found = dict(zip((parameter.name for parameter in parameters), given)) | named
-        return self._call(function["name"], {name: value for name, value in found.items() if value is not None})
+        return self._run_call(function["name"], {name: value for name, value in found.items() if value is not None})
 
     call.__name__ = call.__qualname__ = function["name"]
     call.__doc__ = "\n".join([" ".join(function.get("description", "").split()), "", *(["Args:", *lines] if lines else [])])

@@ -249,7 +249,7 @@ def _sources(states: list[dict[str, Any]]) -> dict[str, Any]:
 def can_be_set_off(imported: ImportedHome, text: Mapping[str, Any]) -> bool:
     """Whether something in the twin can set off an automation that was taken."""
     kept = keep_readable_parts(text, imported.listing.sources[FORMS], CODES)
-    scope = AutomationScope(HomeFacts(imported.home, kept.get("sun") or {}))
+    scope = AutomationScope(HomeFacts(imported.home, kept.get("sun") or {}, {}))
     define_variables(scope, kept.get("variables"))
     return bool(read_triggers(scope, entries_under_key(kept, "triggers", "trigger")))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_templates import OF_TRIGGER, TemplateValue, value_to_number, value_to_text
@@ -23,6 +23,7 @@ from homerl.envs.assistant.automations.automation_text import (
     is_effectless_service,
     rewrite_device_action,
 )
+from homerl.envs.assistant.automations.home_facts import HomeFacts
 from homerl.envs.assistant.automations.named_entities import HIDDEN, fired_event, is_left_out
 from homerl.envs.assistant.automations.triggers_and_conditions import (
     UNITS,
@@ -42,6 +43,7 @@ Step = dict[str, Any]
 ALWAYS, NEVER = True, False
 WAITING = ("delay", "wait")
 MOST_REPEATED = 100
+MOST_WITHIN = 4  # scripts that call each other with data
 BLOCKS = ("choose", "if", "repeat", "parallel", "sequence")  # forms of an action that hold others
 ROUND = re.compile(r"\brepeat\b\s*[.\[]")  # where a template reads in which round of a repeated sequence it is
 FORMS = tuple("choose if repeat delay wait_template wait_for_trigger parallel sequence stop variables".split())
@@ -55,6 +57,7 @@ class ActionWriter:
     own: str = ""  # the automation's id
     outside: list[str] = field(default_factory=list)
     changed: set[str] = field(default_factory=set)
+    within: tuple[str, ...] = ()  # the scripts that it is part of
 
     @property
     def home(self) -> Home:
@@ -286,7 +289,8 @@ class ActionWriter:
         data = {key: value for key, value in given.items() if key != "entity_id"}
         named = [found for place in (target, text, given) if (found := entries_under_key(place, "entity_id"))]
         if entity_domain(service) == "script" and service not in BESIDE:
-            named, service, data = [[service]], "script.turn_on", {}
+            named, service, data = [[service]], "script.turn_on", {"variables": given}
+        handed = data.pop("variables", None) if service == "script.turn_on" else None
         if entity_domain(service) == "automation":
             return self._write_switch(service, named)
         if len(named) != 1:
@@ -296,8 +300,40 @@ class ActionWriter:
         entities = [one for told in named[0] for one in self._read_entities(str(told), service)]
         switched = [one for one in entities if entity_domain(one) == "automation"]
         made = [self._write_call(entity, service, data) for entity in dict.fromkeys(entities) if entity not in switched]
+        if handed:
+            made += self._write_script_given(entities, handed, bool(text.get("continue_on_error")))
         self._forget_states()
         return [*made, *(self._write_switch(service, [switched]) if switched else [])]
+
+    def _write_script_given(self, scripts: list[str], given: Any, goes_on: bool) -> list[Step]:
+        """What a script does with the data that it is given, where its device alone, when it is turned on, does nothing.
+
+        What that is without the data must be the same, or not known: then it is nothing here, and the device is guarded.
+        """
+        if len(scripts) != 1 or not isinstance(given, Mapping):
+            raise UnreadableAutomation("an action gives data to what is not one script")
+        values: dict[str, Any] = {}
+        for name, one in given.items():
+            scope = replace(self.scope, names=dict(self.scope.names))
+            define_variables(scope, {name: one})
+            values[name] = scope.names[name]
+        (plain, _), (told, outside) = (self._try_script(scripts[0], names) for names in ({}, values))
+        if plain is not None and told != plain:
+            raise UnreadableAutomation(f"an action gives {scripts[0]} data that change what it does")
+        if plain is not None or told is None or can_wait(told) or can_stop(told) or goes_on:
+            return []
+        self.outside += outside
+        return self._own_list(told)
+
+    def _try_script(self, script: str, names: Mapping[str, Any]) -> tuple[list[Step] | None, list[str]]:
+        """The steps of a script that is given some names, None if they cannot be read; and the services beyond the home."""
+        text = self.scope.facts.scripts.get(script)
+        if not isinstance(text, Mapping) or script in self.within or len(self.within) == MOST_WITHIN:
+            return None, []
+        try:
+            return write_script(self.scope.facts, script, text, names, self.within)
+        except Exception:  # people write the texts; the import of the script itself tells why it is not read
+            return None, []
 
     def _write_switch(self, service: str, named: list[list[Any]]) -> list[Step]:
         """Turn automations on or off, of which those that are devices show it."""
@@ -370,6 +406,19 @@ class ActionWriter:
         return value
 
 
+def write_script(
+    facts: HomeFacts, id: str, text: Mapping[str, Any], given: Mapping[str, Any], within: tuple[str, ...] = ()
+) -> tuple[list[Step], list[str]]:
+    """The steps of a script, and the services that it calls beyond the home. What it is given goes before its variables.
+
+    Raises `UnreadableAutomation` or `Refused`.
+    """
+    scope = AutomationScope(facts, names=dict(given))
+    define_variables(scope, text.get("variables"), known=True)
+    writer = ActionWriter(scope, within=(*within, id))
+    return writer.write_steps(entries_under_key(text, "sequence")), writer.outside
+
+
 def _going_on_after_errors(text: Mapping[str, Any], steps: list[Step]) -> list[Step]:
     """The steps of a call, after whose refusal the others go on if its text says so."""
     if not isinstance(goes_on := text.get("continue_on_error", False), bool):
@@ -399,5 +448,15 @@ def _raise_gone() -> Any:
 
 def can_wait(steps: list[Step]) -> bool:
     """Whether steps may wait."""
+    return _has_key(steps, WAITING)
+
+
+def can_stop(steps: list[Step]) -> bool:
+    """Whether steps may end all."""
+    return _has_key(steps, ("stop",))
+
+
+def _has_key(steps: list[Step], keys: tuple[str, ...]) -> bool:
+    """Whether a step, or one within it, has one of these keys."""
     inner = [step.get(key, []) for step in steps for key in ("then", "else", "do")]
-    return any(key in step for step in steps for key in WAITING) or any(map(can_wait, inner))
+    return any(key in step for step in steps for key in keys) or any(_has_key(part, keys) for part in inner)

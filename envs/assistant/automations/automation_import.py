@@ -16,10 +16,10 @@ unreadable; for each automation or script that is not taken, a note says why, wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from homerl.envs.assistant.automations.automation_actions import ActionWriter, Step, can_wait
+from homerl.envs.assistant.automations.automation_actions import ActionWriter, Step, can_wait, write_script
 from homerl.envs.assistant.automations.automation_reach import acts_by_event, reach_beyond_home, reach_of_unread
 from homerl.envs.assistant.automations.automation_text import (
     NESTING,
@@ -72,25 +72,42 @@ async def with_automation_texts(client: HomeAssistantClient, listing: Listing) -
     return listing.with_sources(texts)
 
 
-def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
+@dataclass(frozen=True)
+class ReadableTexts:
+    """What is read of the texts of a listing, by entity. A text is None where the token may not read it."""
+
+    automations: Mapping[str, Any]
+    scripts: Mapping[str, Any]
+
+    @classmethod
+    def of_listing(cls, listing: Listing) -> ReadableTexts:
+        """What is read of the texts of a listing."""
+        told, forms = listing.sources[AUTOMATIONS], listing.sources[FORMS]
+        refers = AutomationReferences(heard=frozenset(list_heard_events(list(told.values()))))
+        scripts = sorted(listing.sources.get(SCRIPTS, {}).items())
+        return cls(
+            {
+                entity: text and keep_readable_parts(text, forms, CODES, refers=refers)
+                for entity, text in sorted(told.items())
+            },
+            {entity: keep_readable_parts(text, forms, CODES) for entity, text in scripts if text is not None},
+        )
+
+
+def add_automations(home: Home, listing: Listing, readable: ReadableTexts) -> list[ImportNote]:
     """Give the home the automations that can be read, and its origin what is not exposed. Returns what cannot be read."""
     notes: list[ImportNote] = []
     hidden: list[Hidden] = []
     unfollowed: list[Unfollowed] = []
     states = {row["entity_id"]: row["state"] for row in listing.sources[STATES]}
-    told = listing.sources[AUTOMATIONS]
-    refers = AutomationReferences(heard=frozenset(list_heard_events(list(told.values()))))
-    texts = {
-        entity: text and keep_readable_parts(text, listing.sources[FORMS], CODES, refers=refers)
-        for entity, text in sorted(told.items())
-    }
+    texts = readable.automations
     heard = acts_by_event(kept for kept in texts.values() if isinstance(kept, Mapping))
     for entity, kept in texts.items():
         if kept is None:
             notes.append(ImportNote(entity, "automation", "its text could not be read: give an administrator's token"))
             continue
         try:
-            hidden_rules, outside = _read_automation(home, entity, kept)
+            hidden_rules, outside = _read_automation(home, entity, kept, readable.scripts)
             rules = tuple(make_recorded_rule(home, one, str(kept.get("alias") or "")) for one in hidden_rules)
         except Exception as error:  # people write the texts: none ends the import of the others
             notes.append(ImportNote(entity, "automation", _explain_error(error)))
@@ -101,9 +118,9 @@ def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
             home.rules += tuple(rule.with_progress(enabled=states[entity] == "on") for rule in rules)
         else:
             hidden += hidden_rules
-    for entity, text in sorted(listing.sources.get(SCRIPTS, {}).items()):
-        if entity in home.plan.devices_by_did and text is not None:
-            hidden += _read_script(home, entity, keep_readable_parts(text, listing.sources[FORMS], CODES), notes)
+    for entity in readable.scripts:
+        if entity in home.plan.devices_by_did:
+            hidden += _read_script(home, entity, readable.scripts, notes)
     if home.plan.origin is not None:
         origin = home.plan.origin.model_copy(update={"hidden": tuple(hidden), "unfollowed": tuple(unfollowed)})
         home.plan = replace(home.plan, origin=origin)
@@ -117,11 +134,11 @@ def _explain_error(error: Exception) -> str:
     return str(error) if isinstance(error, UnreadableAutomation) else f"its text cannot be read ({type(error).__name__})"
 
 
-def _read_script(home: Home, id: str, text: Any, notes: list[ImportNote]) -> Iterator[Hidden]:
+def _read_script(home: Home, id: str, scripts: Mapping[str, Any], notes: list[ImportNote]) -> Iterator[Hidden]:
     """What a script does when it is run, if it can be read: its device counts the runs."""
-    writer = ActionWriter(AutomationScope(HomeFacts(home, {})))
+    text = scripts[id]
     try:
-        steps = writer.write_steps(entries_under_key(text, "sequence"))
+        steps, _ = write_script(HomeFacts(home, {}, scripts), id, text, {})
         one = Hidden(
             id=id,
             conditions=(f'changed = device("{id}").{RUNS}',),
@@ -136,7 +153,9 @@ def _read_script(home: Home, id: str, text: Any, notes: list[ImportNote]) -> Ite
         yield one
 
 
-def _read_automation(home: Home, entity: str, text: Any) -> tuple[tuple[Hidden, ...], tuple[str, ...]]:
+def _read_automation(
+    home: Home, entity: str, text: Any, scripts: Mapping[str, Any]
+) -> tuple[tuple[Hidden, ...], tuple[str, ...]]:
     """The rules of an automation, one for each way in which a trigger comes, and the services that it calls beyond the home.
 
     Raises `UnreadableAutomation` or `Refused`.
@@ -145,7 +164,7 @@ def _read_automation(home: Home, entity: str, text: Any) -> tuple[tuple[Hidden, 
         raise UnreadableAutomation("its text is none of an automation")
     if (key := next((key for key, value in text.items() if is_left_out(value)), None)) is not None:
         raise UnreadableAutomation(f"it has '{key}', which is not known here")
-    facts = HomeFacts(home, text.get("sun") or {})
+    facts = HomeFacts(home, text.get("sun") or {}, scripts)
     scope = AutomationScope(facts)
     define_variables(scope, text.get("trigger_variables"))
     triggers = read_triggers(scope, entries_under_key(text, "triggers", "trigger"))

@@ -223,11 +223,21 @@ def find_hidden_key(part: Any, key: str = "") -> str | None:
     if is_left_out(part):
         return key
     if isinstance(part, Mapping):
-        # a variable is read when it is used
-        parts = [(name, one) for name, one in part.items() if name not in ("variables", "trigger_variables")]
+        # a variable is read when it is used, and so is what a script is given
+        given = ("data", "data_template", "service_data") if _runs_script(part) else ()
+        parts = [
+            (name, one)
+            for name, one in part.items()
+            if name not in ("variables", "trigger_variables") and not (name in given and isinstance(one, Mapping))
+        ]
     else:
         parts = [(key, one) for one in part] if isinstance(part, list) else []
     return next((found for name, one in parts if (found := find_hidden_key(one, name)) is not None), None)
+
+
+def _runs_script(action: Mapping[str, Any]) -> bool:
+    """Whether an action calls a script."""
+    return entity_domain(str(action.get("action") or action.get("service") or "")) == "script"
 
 
 def _keep_each(keep: Keep) -> Keep:
@@ -299,6 +309,19 @@ class _Keeper:
             str(name): self.refers.leave_out(one) if SECRET.search(str(name)) else self.keep_value(one)
             for name, one in value.items()
         }
+
+    def keep_given(self, value: Any) -> Any:
+        """What a script is given, but for sentences, which may be what somebody is told."""
+        return self._leave_out_sentences(self.keep_variables(value))
+
+    def _leave_out_sentences(self, value: Any) -> Any:
+        """A value without texts of several words that are no template."""
+        if isinstance(value, Mapping):
+            return {key: self._leave_out_sentences(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self._leave_out_sentences(one) for one in value]
+        is_sentence = isinstance(value, str) and "{" not in value and " " in value.strip()
+        return self.refers.leave_out(value) if is_sentence else value
 
     def keep_template(self, value: Any) -> Any:
         """A template that says nothing private."""
@@ -424,10 +447,11 @@ class _Keeper:
         """The data of a service's call: what its form names."""
         domain, _, name = service.partition(".")
         if domain == "script" and service not in BESIDE:
-            return {}  # what a script is given is not known here, as is what it does
+            return self.keep_given(told)
         domains = self.forms.keys() if domain == "homeassistant" else {domain}  # which hands on what it is given
         forms = (self.forms.get(one, {}).get(name, {}) for one in domains if one not in self.sealed)
         fields: dict[str, Keep] = {field: self.keep_value for form in forms for field, _ in all_service_fields(form)}
+        fields |= {"variables": self.keep_given} if service == "script.turn_on" else {}
         return self.keep_part(told, fields | {"entity_id": self.keep_ids}, self.codes)
 
     def keep_target(self, told: Any, domains: Collection[str] | None = None) -> Any:

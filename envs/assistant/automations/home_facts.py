@@ -29,10 +29,13 @@ SUN = "sun.sun"
 
 
 class HomeFacts:
-    """What is told of the entities of a home. `sun` has the seconds since midnight at which it rises and sets."""
+    """What is told of the entities of a home.
 
-    def __init__(self, home: Home, sun: Mapping[str, int]) -> None:
-        self.home, self.sun = home, sun
+    `sun` has the seconds since midnight at which it rises and sets, and `scripts` what is read of the texts of scripts.
+    """
+
+    def __init__(self, home: Home, sun: Mapping[str, int], scripts: Mapping[str, Any]) -> None:
+        self.home, self.sun, self.scripts = home, sun, scripts
 
     def is_state(self, entity: str, states: Sequence[Any]) -> str:
         """That an entity is in one of these states."""
@@ -52,6 +55,19 @@ class HomeFacts:
                 raise UnreadableAutomation(f"a state is '{one}', which is no text of one")
         parts = [*dead, f"{device_reference(entity)}.state in ({', '.join(map(code_literal, states))},)"]
         return f"({' or '.join(parts)})" if dead else parts[0]
+
+    def has_held_state(self, entity: str, states: Sequence[Any], seconds: int) -> str | bool:
+        """That an entity has been in one of these states for some seconds, which its device counts."""
+        now = self.is_state(entity, states)
+        device = self.home.plan.devices_by_did.get(entity)
+        counters = {one.counts: name for name, (_, one) in device.spec.attribute_index.items()} if device else {}
+        names = [counters.get(counted_state(one)) for one in states]
+        if None in names:
+            raise UnreadableAutomation(
+                f"a condition has 'for', and for how long {entity} has been {states} is not counted here"
+            )
+        held = [f"{device_reference(entity)}.{name} >= {seconds}" for name in names]
+        return join_with_and([now, join_with_or(held)])
 
     def entity_text(self, entity: str) -> str:
         """The state of an entity, which is a text."""
@@ -165,6 +181,11 @@ class HomeFacts:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise UnreadableAutomation(f"a bound is '{value}', which is no number")
         return value
+
+
+def counted_state(state: Any) -> str:
+    """The expression whose seconds the counter of a state counts."""
+    return f"self.state == {code_literal(state)}"
 
 
 def device_reference(entity: str) -> str:

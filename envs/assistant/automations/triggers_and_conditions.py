@@ -189,14 +189,17 @@ def _read_joined_conditions(scope: AutomationScope, text: Mapping[str, Any]) -> 
 def _read_state_condition(scope: AutomationScope, text: Mapping[str, Any]) -> str | bool:
     if text.get("state") is None:
         raise UnreadableAutomation("a condition by state does not say the state")
-    if text.get("for") is not None:
-        raise UnreadableAutomation("a condition by state has 'for', which is not known here")
     states, attribute, facts = entries_under_key(text, "state"), text.get("attribute"), scope.facts
+    seconds = parse_duration(text.get("for"))
     if attribute is not None:
+        if seconds:
+            raise UnreadableAutomation("a condition by an attribute has 'for', which is not known here")
         parts: list[str | bool] = [
             join_with_or([facts.is_attribute_value(one, attribute, state) for state in states])
             for one in entities_under_key(text)
         ]
+    elif seconds:
+        parts = [facts.has_held_state(one, states, seconds) for one in entities_under_key(text)]
     else:
         parts = [facts.is_state(one, states) for one in entities_under_key(text)]
     return join_with_or(parts) if text.get("match") == "any" else join_with_and(parts)

@@ -158,7 +158,7 @@ def bare_product(entity: ListedEntity) -> Product:
     state = {"name": "state", "type": "str", "nullable": True, "read_only": True}
     note = ImportNote(entity.entity_id, "attributes and services", "only its state is told here")
     spec = _refuse_out_of_reach(_make_empty_product(entity) | {"attributes": [state]})
-    return spec_from_json(_with_own_id(spec)), Link(aliases=entity.aliases), [note]
+    return spec_from_json(with_own_id(spec)), Link(aliases=entity.aliases), [note]
 
 
 def _make_product(base: DeviceSpec | None, entity: ListedEntity, forms: Forms, measures: bool) -> Product:
@@ -199,7 +199,7 @@ def _make_product(base: DeviceSpec | None, entity: ListedEntity, forms: Forms, m
         services |= {made["name"]: made for made in GROUPED}
     notes += _note_lost_fields(entity, forms, services)
     spec["attributes"], spec["services"] = list(attributes.values()), list(services.values())
-    return spec_from_json(_with_own_id(_refuse_out_of_reach(spec))), _link_names(entity, theirs, services), notes
+    return spec_from_json(with_own_id(_refuse_out_of_reach(spec))), _link_names(entity, theirs, services), notes
 
 
 def _note_lost_fields(entity: ListedEntity, forms: Forms, services: Mapping[str, Any]) -> Iterator[ImportNote]:
@@ -334,7 +334,7 @@ def _link_names(entity: ListedEntity, attributes: dict[str, str], services: Mapp
     return Link(aliases=entity.aliases, attributes=attributes, services=differing)
 
 
-def _with_own_id(spec: Spec) -> Spec:
+def with_own_id(spec: Spec) -> Spec:
     """The specification with an id that is the same for the same specification."""
     plain = spec | {"userdata": spec["userdata"] | {"spid": ""}}
     digest = hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=4).hexdigest()

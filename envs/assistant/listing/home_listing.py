@@ -321,7 +321,7 @@ def _read_attributes(value: Any) -> dict[str, Any]:
     return read | ({"friendly_name": _read_text(read["friendly_name"])} if "friendly_name" in read else {})
 
 
-def _read_moment(value: Any) -> str | None:
+def read_moment(value: Any) -> str | None:
     """A moment with a zone: that of UTC if none is told."""
     try:
         moment = datetime.fromisoformat(value)
@@ -353,7 +353,7 @@ FIELDS: dict[str, dict[str, Read]] = {
     "state": {
         "state": lambda value: "unknown" if value is None else str(value),  # as Home Assistant writes none
         "attributes": _read_attributes,
-        "last_updated": _read_moment,
+        "last_updated": read_moment,
     },
 }
 NAMED = {"floor": ("name",), "area": ("name",), "state": ("state",)}  # what no row may lack

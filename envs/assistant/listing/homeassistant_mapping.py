@@ -15,7 +15,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
 from homerl.envs.assistant.listing.entity_capabilities import all_service_fields, shipped_service_forms
-from homerl.envs.assistant.listing.home_listing import COLOURED, entity_domain, is_number
+from homerl.envs.assistant.listing.home_listing import COLOURED, entity_domain, is_number, read_moment
 from homerl.envs.assistant.privacy import hide_secret_values
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 from homerl.envs.homeenv.sim.assist.value_translation import translation_table
@@ -223,6 +223,12 @@ def readings_from_state(
     return found
 
 
+def seconds_in_state(row: Mapping[str, Any], now: datetime | None) -> int | None:
+    """The seconds for which an entity has been in its state, or at least, by its row in a list of states; None if untold."""
+    moment = read_moment(row.get("last_changed") or row.get("last_updated"))
+    return None if moment is None or now is None else max(0, int((now - datetime.fromisoformat(moment)).total_seconds()))
+
+
 def refresh_home(home: Home, states: Iterable[Mapping[str, Any]], now: datetime | None = None) -> Home:
     """The home with what these states show: it follows the real one. Entities that it does not have are passed over.
 
@@ -245,9 +251,19 @@ def refresh_home(home: Home, states: Iterable[Mapping[str, Any]], now: datetime 
         complete = device.spec.complete_values(_values_to_go_on_with(device, home.state_of(device.did), shown))
         for path, value in complete.items():
             fresh.write_slot(fresh.plan.slot_of(device.did, path), value)
+        _write_held_seconds(fresh, device, seconds_in_state(row, now))
     switched = [enabled.get(automation_of_rule(rule), rule.progress.enabled) for rule in fresh.rules]
     fresh.rules = tuple(arm_rule(rule.with_progress(enabled=on), fresh) for rule, on in zip(fresh.rules, switched))
     return fresh
+
+
+def _write_held_seconds(home: Home, device: Device, since: int | None) -> None:
+    """Let the counters of a device show for how long it has been in its state, if that is told."""
+    for path, (_, attribute) in device.spec.attribute_index.items():
+        if since is not None and attribute.counts and attribute.internal:
+            slot = home.plan.slot_of(device.did, path)
+            home.write_slot(slot, min(since, attribute.range[1] if attribute.range else since))
+            home.write_slot(slot, home.plan.time_wiring.counter_of[slot].value_after(home.values, 0))
 
 
 def automation_of_rule(rule: HomeRule) -> str:

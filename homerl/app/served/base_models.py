@@ -192,9 +192,10 @@ def read_chunks(path: Path) -> Iterator[bytes]:
 def _measure(folder: Path) -> int:
     """The size of the files in a folder, some of which may vanish meanwhile."""
     sizes = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            sizes += path.stat().st_size
+    for place, _, names in os.walk(folder):  # `rglob` ends with an error where a folder vanishes under it
+        for name in names:
+            with suppress(FileNotFoundError):
+                sizes += Path(place, name).stat().st_size
     return sizes
 
 

@@ -33,7 +33,7 @@ def test_the_schemas_that_a_trainer_reads_are_those_of_the_tools(toolset):
 
 def test_a_call_is_a_step_and_the_last_words_end_the_episode(tasks):
     environment = make_tool_environment(tasks)()
-    assert environment._call("anything", {}) == "refused: the episode is over"
+    assert environment._run_call("anything", {}) == "refused: the episode is over"
     environment.reset(task=0, prompt="a column of the row")
     name = tasks[0].tools[0]["function"]["name"]
     env = replace(tasks[0], limits=replace(tasks[0].limits, turns=1)).start()

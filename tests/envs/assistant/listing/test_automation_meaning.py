@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from homerl.envs.assistant.home_import import ImportedHome, import_home
 from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, SERVICES, STATES
+from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
 from homerl.envs.core.state_encoding import state_text
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 from homerl.envs.homeenv.sim.toolset import Limits
@@ -254,6 +256,31 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
         {"trigger_variables": {"most": 70}, "conditions": ["{{ most == 70 }}"], "triggers": [
             {"trigger": "template", "value_template": "{{ states('input_number.target_humidity') | float > most }}"}]},
         [(HUMIDITY, "state", 71.0)], 1),
+    "a state that has held for some time": (
+        {"triggers": [state(MODE, "Away")], "conditions": [where(GUESTS, "on") | {"for": {"seconds": 2}}]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away"), (MODE, "state", "Home"), (MODE, "state", "Away")], 4),
+    "one that began anew meanwhile": (
+        {"triggers": [state(MODE, "Away")], "conditions": [where(GUESTS, "on") | {"for": "00:00:02"}]},
+        [(GUESTS, "state", "on"), (GUESTS, "state", "off"), (GUESTS, "state", "on"), (MODE, "state", "Away")], None),
+    "that it comes to have held for long sets off nothing": (
+        {"conditions": [where(GUESTS, "on") | {"for": 2}]},
+        [(GUESTS, "state", "on"), (COLD, "state", 3.0), (COLD, "state", 4.0), (COLD, "state", 5.0)], None),
+    "a state that has held by the end of a wait": (
+        {"actions": [{"delay": 2}, {"if": [where(GUESTS, "on") | {"for": 2}], "then": [OFF]}]},
+        [(GUESTS, "state", "on"), (COLD, "state", 3.0)], 2),
+    "that has not": (
+        {"actions": [{"delay": 2}, where(GUESTS, "on") | {"for": 3}, OFF]},
+        [(GUESTS, "state", "on"), (COLD, "state", 3.0), (COLD, "state", 4.0), (COLD, "state", 5.0)], None),
+    "one of several states, each of which begins anew": (
+        {"triggers": [state(GUESTS, "on")], "conditions": [where(MODE, "Away", "Night") | {"for": 2}]},
+        [(MODE, "state", "Away"), (MODE, "state", "Night"), (GUESTS, "state", "on"), (GUESTS, "state", "off"),
+         (GUESTS, "state", "on")], 5),
+    "not for so long": (
+        {"triggers": [state(MODE, "Away")], "conditions": [{"not": [where(GUESTS, "on") | {"for": 9}]}]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
+    "a device of the editor that has been on for some time": (
+        {"triggers": [state(MODE, "Away")], "conditions": [device("input_boolean", "is_on", GUESTS) | {"for": 1}]},
+        [(GUESTS, "state", "on"), (MODE, "state", "Away")], 2),
     "an area": ({"actions": [{"action": "light.turn_off", "target": {"area_id": "living_room"}}]},
         [(GUESTS, "state", "on")], 1),
     "a lock that is open": (
@@ -378,6 +405,11 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
     "an endless loop": ({"actions": [{"repeat": {"while": [where(MODE, "Home")], "sequence": [OFF]}}]}, "without a wait"),
     "runs that queue": ({"mode": "queued", "actions": [{"delay": 1}, OFF]}, "queues"),
     "an event of the home": ({"triggers": [{"trigger": "event", "event_type": "state_changed"}]}, "'event'"),
+    "an attribute for some time": (
+        {"conditions": [where("climate.heatpump", "x") | {"attribute": "hvac_action", "for": 5}]},
+        "'for'",
+    ),
+    "a state that moves, for some time": ({"conditions": [where("cover.hall_window", "open") | {"for": 5}]}, "'for'"),
     "a pause of a state": ({"triggers": [{"trigger": "state", "entity_id": GUESTS, "for": 5}]}, "'for'"),
     "a blueprint": ({"use_blueprint": {"path": "a.yaml"}, "triggers": None, "actions": None}, "use_blueprint"),
 }
@@ -393,6 +425,20 @@ def test_what_cannot_mean_the_same_is_left_out_with_the_reason() -> None:
     assert sorted(entity for entity, _ in told) == sorted(texts) and not made.home.rules
     for entity, (name, (_, why)) in zip(texts, LEFT_OUT.items(), strict=True):
         assert why in dict(told)[entity], name
+
+
+def test_for_how_long_a_state_has_held_is_counted_of_what_conditions_ask_alone_and_follows_the_real_home() -> None:
+    plain, home = imported().home, imported(conditions=[where(GUESTS, "on") | {"for": {"minutes": 5}}]).home
+    changed = [ours.did for ours, theirs in zip(home.plan.devices, plain.plan.devices) if ours.spec != theirs.spec]
+    assert changed == [GUESTS] and "seconds_on" not in home.readable_state_of(GUESTS)
+    assert home_from_json(home_to_json(home)).rules == home.rules
+    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    for state, ago, held in (("on", 200, 200), ("on", 4000, 300), ("off", 4000, 0), ("on", 0, 0)):
+        changed_at = (now - timedelta(seconds=ago)).isoformat()
+        row = {"entity_id": GUESTS, "state": state, "attributes": {}, "last_changed": changed_at, "last_updated": now}
+        assert refresh_home(home, [row], now).read_value(GUESTS, "seconds_on") == held
+    home = refresh_home(home, [row | {"last_changed": (now - timedelta(seconds=200)).isoformat()}], now)
+    assert refresh_home(home, [{"entity_id": GUESTS, "state": "on", "attributes": {}}]).state_key() == home.state_key()
 
 
 def test_an_automation_that_is_switched_off_acts_no_more() -> None:

@@ -160,9 +160,9 @@ UNREAD = [
     {"triggers": [AT | {"at": {"entity_id": "input_datetime.alarm", "offset": "-00:05:00"}}]},
     {"triggers": "{{ trigger }}"},
     {"triggers": []},
-    {"conditions": [GUARD | {"for": "00:10:00"}]},
+    {"conditions": [GUARD | {"for": "soon"}]},
     {"conditions": [GUARD | {"enabled": "{{ off }}"}]},
-    {"conditions": [{"condition": "or", "conditions": [GUARD | {"for": "00:10:00"}]}]},
+    {"conditions": [{"condition": "or", "conditions": [GUARD | {"for": {"minutes": "{{ wait }}"}}]}]},
     {"conditions": [{"condition": "or", "conditions": [GUARD | {"enabled": False}]}]},
     {"conditions": [{"condition": "and", "conditions": [GUARD], "unknown": 1}]},
     {"actions": [LIGHT | {"target": {"entity_id": BED, "device_id": "17"}}]},
@@ -287,6 +287,8 @@ def test_of_a_saved_automation_only_what_is_read_is_kept() -> None:
             {"action": "light.turn_on", "data": {"effect": "http://host/x?key=S17"}},
             {"event": "S18", "event_data": {"token": "S19"}},
             {"action": "alarm_control_panel.alarm_disarm", "data": {"code": "S20"}},
+            {"action": "script.tell", "data": {"what": "S21 is at home", "code": "S22", "pin": "S23", "token": "S24"}},
+            {"action": "script.turn_on", "data": {"variables": {"what": "S25 is at home", "password": "S26"}}},
         ],
     }
     kept = imported(text).listing.sources[AUTOMATIONS][NAME]
@@ -333,6 +335,60 @@ def test_one_without_delays_has_run_when_it_was_called() -> None:
     home.advance(0)
     assert (home.read_value(SCRIPT, "state"), home.read_value(LAMP, "state")) == ("off", "off")
     assert not home.readable_rules, "a script is no automation to an agent"
+
+
+GIVEN = {"action": "light.turn_off", "target": {"entity_id": "{{ lamp }}"}}
+OURS = {"variables": {"lamp": LAMP}, "sequence": [GIVEN]}  # a script that has a lamp of its own, where none is given
+
+
+def test_a_script_reads_its_own_variables() -> None:
+    home = served(OURS)
+    home.call(SCRIPT, "turn_on")
+    home.advance(0)
+    assert home.read_value(LAMP, "state") == "off"
+
+
+CALLS = {  # a script, how it is called, and whether that switches the lamp off; None: the automation is left out
+    "data of its fields": ({"sequence": [GIVEN]}, {"action": SCRIPT, "data": {"lamp": LAMP}}, True),
+    "by a template": ({"sequence": [GIVEN]}, {"action": SCRIPT, "data": {"lamp": "{{ 'light.ceiling_lights' }}"}}, True),
+    "by the service of all": (
+        {"sequence": [GIVEN]},
+        {"action": "script.turn_on", "target": {"entity_id": SCRIPT}, "data": {"variables": {"lamp": LAMP}}},
+        True,
+    ),
+    "an entity, which is a field as others are": (
+        {"sequence": [{"action": "light.turn_off", "target": {"entity_id": "{{ entity_id }}"}}]},
+        {"action": SCRIPT, "data": {"entity_id": LAMP}},
+        True,
+    ),
+    "what it never reads": ({"sequence": [OFF]}, {"action": SCRIPT, "data": {"title": "Good night, everybody"}}, True),
+    "as its own variable": (OURS, {"action": SCRIPT, "data": {"lamp": LAMP}}, True),
+    "instead of its own variable": (OURS, {"action": SCRIPT, "data": {"lamp": "light.bed_light"}}, None),
+    "in place of a sentence": (OURS, {"action": SCRIPT, "data": {"lamp": "the ceiling"}}, None),
+    "none": ({"sequence": [GIVEN]}, {"action": SCRIPT}, False),
+    "what ends it": ({"sequence": [GIVEN, {"stop": "x"}]}, {"action": SCRIPT, "data": {"lamp": LAMP}}, False),
+    "itself": (
+        {"sequence": [{"action": SCRIPT, "data": {"lamp": "{{ lamp }}"}}]},
+        {"action": SCRIPT, "data": {"lamp": LAMP}},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("script", "call", "off"), CALLS.values(), ids=CALLS)
+def test_a_script_is_given_data(script: dict[str, Any], call: dict[str, Any], off: bool | None) -> None:
+    text = {"triggers": [MOTION | {"to": "off"}], "actions": [call]}
+    made = imported_with(**{SCRIPTS: {SCRIPT: script}, AUTOMATIONS: {NAME: text}})
+    home = made.home
+    told = [note.why for note in made.notes if note.entity == NAME and note.part == "automation"]
+    assert bool(told) is (off is None) and all("change what it does" in why for why in told)
+    assert bool(home.rules) is not bool(told)
+    if told:
+        assert home.plan.origin and [(one.id, one.acts) for one in home.plan.origin.unfollowed] == [(NAME, (SCRIPT,))]
+    home.rules += make_hidden_rules(home)
+    home.write_slot(home.plan.slot_of("binary_sensor.movement_backyard", "state"), "off")
+    home.advance(0)
+    assert (home.read_value(LAMP, "state") == "off") is bool(off)
 
 
 ODD_SCRIPT = {"sequence": [{"if": "{{ 'abc'.startswith(5) }}", "then": [OFF]}]}

