@@ -71,8 +71,7 @@ class EpisodeLimits:
         default=None,
         metadata={
             "description": "How often the same call may be refused in one turn: the last of them ends the episode, as the "
-            "served agent's turn ends with the second. null is any number.",
-            "exclude_if": lambda most: most is None,  # digests of recipes are older than this key
+            "served agent's turn ends with the second. null is any number."
         },
     )
 

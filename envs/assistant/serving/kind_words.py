@@ -1,8 +1,8 @@
 """By which words people of a language mean a kind of device, as Home Assistant's own sentences and translations have them.
 
 Home Assistant's sentences for a domain ("turn on the lamps", "lauter", "把窗帘拉上") have words that those of other domains
-and those for any device lack. These words name the kind, and the others name nothing. Its translations name domains and
-device classes.
+and those for any device lack. These words name the kind, and the others name nothing. Neither do words of sentences about no
+device, such as a timer, nor other words for "everywhere". Its translations name domains and device classes.
 
 Invariants: no word is listed here, so a language has the words that Home Assistant has; of a language without sentences, or
 without the package that holds them, the translations alone are known.
@@ -25,6 +25,12 @@ FEW = 2  # domains that share a word or a sentence: what more of them share tell
 MORE = 4  # times as often as in other sentences such a word stands in those of its domain, at least
 OFTEN = 3  # sentences of a domain in which such a word stands at least
 MOST = 40  # ways to write a part of a sentence
+FOR_ANY = frozenset(("HassTurnOn", "HassTurnOff", "HassToggle", "HassGetState"))  # intents for any kind of device
+EVERYWHERE = "HassBroadcast"  # the intent whose sentences may say "everywhere"
+ANY_PLATFORM = ("intent", "homeassistant")  # what names of tools for no single domain begin with
+KINDS = {  # by what an intent's name begins with, that of intents for which no recorded tool tells it
+    "HassClimate": "climate", "HassMedia": "media_player", "HassShoppingList": "todo", "HassGetWeather": "weather",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,7 @@ def kind_words(language: str) -> KindWords:
         return KindWords({}, {})
     reader, of_domain, everywhere = _SentenceReader(intents), defaultdict[str, Counter[str]](Counter), Counter[str]()
     counts, count = Counter[str](), 0  # of sentences
+    general = reader.words_for_everywhere(intents.intents.get(EVERYWHERE))  # which name no kind
     for name, intent in intents.intents.items():
         own = _domains_of_intent(name)
         for block in intent.data:
@@ -65,6 +72,8 @@ def kind_words(language: str) -> KindWords:
                 everywhere.update(words)
                 count += 1
                 domains = {*block.domains} or own
+                if not domains and name not in FOR_ANY:
+                    general |= words
                 for domain in domains if len(domains) <= FEW else ():
                     of_domain[domain].update(words)
                     counts[domain] += 1
@@ -75,7 +84,8 @@ def kind_words(language: str) -> KindWords:
         """Whether few domains have a word, and it is much more frequent in the sentences of this one than in the others."""
         inside, outside = of_domain[domain][word], everywhere[word] - of_domain[domain][word]
         return (
-            spread[word] <= FEW
+            word not in general
+            and spread[word] <= FEW
             and inside >= OFTEN
             and inside * (count - counts[domain]) >= MORE * max(outside, 1) * counts[domain]
         )
@@ -90,16 +100,18 @@ def kind_words(language: str) -> KindWords:
 
 
 def _domains_of_intent(name: str) -> set[str]:
-    """The domains that an intent is for, by the recorded tools; none if it is for any, or acts on no device."""
-    from homerl.envs.homeenv.sim.assist.assist_tools import LISTS
+    """The domains that an intent is for, by the recorded tools or its name; none if it is for any, or about no device."""
+    from homerl.envs.homeenv.sim.assist.assist_tools import BROADCAST
     from homerl.envs.homeenv.sim.assist.value_translation import translation_table
     from homerl.envs.homeenv.tasks.sentences.matching import tool_of_intent
 
     tool = tool_of_intent(name)
-    if tool in LISTS:
-        return {"todo"}
-    rules = tool and translation_table().tools.get(tool)
-    return {*(rules.domains or rules.offered)} if rules else set()
+    if tool in translation_table().tools:
+        rules = translation_table().tools[tool]
+        return {*(rules.domains or rules.offered)}
+    if tool and tool != BROADCAST and (domain := tool.partition("__")[0]) not in ANY_PLATFORM:
+        return {domain}
+    return {domain for beginning, domain in KINDS.items() if name.startswith(beginning)}
 
 
 def _may_name(word: str) -> bool:
@@ -114,6 +126,15 @@ class _SentenceReader:
     def __init__(self, intents: Any) -> None:
         self._rules, self._lists = intents.expansion_rules, intents.slot_lists
         self._texts_of_rule: dict[str, list[str]] = {}
+
+    def words_for_everywhere(self, intent: Any) -> set[str]:
+        """The words of the rules that stand for a word of an intent about no device."""
+        data = intent.data if intent else ()
+        heard = {word for block in data for one in block.sentences for word in self.words(one.expression)}
+        ways = [[{*split_words(text)} for text in self._texts_of(rule)] for rule in self._rules]
+        return {
+            word for texts in ways if any(len(one) == 1 and one <= heard for one in texts) for word in set().union(*texts)
+        }
 
     def words(self, part: Any) -> set[str]:
         """The words of all ways to write a part of a template."""

@@ -9,6 +9,9 @@ A device is named by a word of its names or aliases, of its room's names, or of 
 - the sentence names another device of the kind better, which the call would change and the agent does not call;
 - nothing of the device is named, and the whole own name of another device with the same service is.
 
+What is named and not called is an exception, which makes no call unclear, if several devices of the kind are called and no
+other is left: "all lights off but the desk lamp", "every blind down except in the kitchen". A floor names its rooms.
+
 Words count as a person writes them: without marks, with letters missing or swapped in long ones, and within compounds. Words
 that Home Assistant's sentences have for anything ("the", "turn") name nothing.
 
@@ -27,7 +30,7 @@ from homerl.envs.assistant.listing.homeassistant_mapping import device_link
 from homerl.envs.assistant.listing.room_and_device_names import SPACELESS, room_names
 from homerl.envs.assistant.serving.kind_words import KindWords, kind_words, split_words, translated_kinds
 from homerl.envs.assistant.serving.live_situation import TwinCall
-from homerl.envs.homeenv.sim.assist.entities_of_home import AssistEntity, entities_of_plan
+from homerl.envs.homeenv.sim.assist.entities_of_home import AssistEntity, entities_of_plan, floors_of_plan
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME
 from homerl.envs.homeenv.sim.home import Home
@@ -107,7 +110,11 @@ class DeviceNames:
         return self._telling_words(filter(None, (device.name, link.name, *link.aliases)))
 
     def _room_words(self, device: Device) -> frozenset[str]:
-        return frozenset() if device.room.id == HOME else self._telling_words(room_names(self.home, device))
+        if device.room.id == HOME:
+            return frozenset()
+        floors = [one for one in floors_of_plan(self.home.plan) if device.room.id in one.rooms]
+        levels = (name for one in floors for name in (one.name, *one.aliases))
+        return self._telling_words(room_names(self.home, device)) | self._telling_words(levels)
 
     def _kind_words(self, device: Device) -> frozenset[str]:
         shapes = (one.shape for one in self._entities.get(device.did, ()))
@@ -171,15 +178,21 @@ def _is_unclear(names: DeviceNames, call: TwinCall, called: Collection[str], sai
     offering = [
         one for one in home.plan.devices if one.did not in called and call.service in one.spec.service_index
     ]  # those beside it that may be meant
-    alike = [one for one in offering if names.domains_of(one) & names.domains_of(device)]
+    kinds = names.domains_of(device)
+    alike = [one for one in offering if names.domains_of(one) & kinds]
 
     def would_change_any(devices: Iterable[Device]) -> bool:
         return any(_would_change(home, one, call) for one in devices)
 
-    if would_change_any(one for one in alike if names.parts_in(said, one).count > named.count):
+    def are_exceptions(left: Collection[Device]) -> bool:
+        return several and not would_change_any(one for one in alike if one not in left)
+
+    several = sum(not kinds.isdisjoint(names.domains_of(home.plan.devices_by_did[did])) for did in called) > 1
+    better = [one for one in alike if names.parts_in(said, one).count > named.count]
+    if would_change_any(better) and not are_exceptions(better):
         return True
     if rooms and device.room.id not in rooms and not named.own:
-        return would_change_any(alike)
+        return would_change_any(alike) and not are_exceptions([one for one in alike if one.room.id in rooms])
     if named.count:
         return False
     if any(names.parts_in(said, one).whole for one in offering):

@@ -49,7 +49,7 @@ class SpokenIds:
             return False
         if word in self._names_by_id or word in self._tool_names:
             return NO_WORD.search(word) is not None or found[0] != word
-        return "." in word and entity_domain(word) in self._domains
+        return "." in word and word.islower() and entity_domain(word) in self._domains
 
     def _name_of_id(self, found: re.Match[str]) -> str:
         """What a person calls what an id means; the id itself, as it stands, if that is nothing of the home."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +22,7 @@ from homerl.envs.assistant.serving.live_situation import TwinCall, place_speaker
 from homerl.envs.assistant.serving.meant_devices import find_unclear_devices
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_plan import Storey
 
 SENTENCES: Mapping[str, Any] = read_yaml(Path(__file__).with_name("meant.yaml")).data
 HEAT = {"hvac_modes": ["off", "heat"], "min_temp": 7, "max_temp": 35, "temperature": 20, "supported_features": 1}
@@ -168,6 +170,24 @@ def test_a_translation_names_a_kind_too() -> None:
     texts = {"component.light.title": "Leuchtmittel"}
     assert find_unclear_devices(home, calls_in(home, wanted), wanted["say"], "", ("en",), {})
     assert not find_unclear_devices(home, calls_in(home, wanted), wanted["say"], "", ("en",), texts)
+
+
+def test_a_floor_names_the_rooms_on_it() -> None:
+    home = home_in("en").fork()
+    assert home.plan.origin is not None
+    wanted = {"say": "turn everything on upstairs", "call": "bed_light desk_lamp"}
+    assert find_unclear_devices(home, calls_in(home, wanted), wanted["say"], "", ("en",), {})
+    upstairs = Storey(id="upper", name="Upstairs", rooms=("bedroom", "office"))
+    home.plan = replace(home.plan, origin=home.plan.origin.model_copy(update={"storeys": (upstairs,)}))
+    assert not find_unclear_devices(home, calls_in(home, wanted), wanted["say"], "", ("en",), {})
+    below = {**wanted, "call": "bed_light kitchen_light"}
+    assert find_unclear_devices(home, calls_in(home, below), below["say"], "", ("en",), {}) == ("light.kitchen_light",)
+
+
+def test_words_for_everywhere_and_of_talk_name_no_kind() -> None:
+    for language, words in {"en": "everywhere house whole home", "fr": "partout maison", "it": "casa ovunque"}.items():
+        named = frozenset[str]().union(*kind_words(language).by_domain.values())
+        assert named and not named & {*words.split()}
 
 
 ON = call_of("light.kitchen_light", "turn_on")

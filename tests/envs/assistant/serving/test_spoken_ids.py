@@ -44,6 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         ("light.turn_on was called. Done.", "Done."),
         ("The answer is: the light.", "The answer is: the light."),
         ("esp_relay_1 is on.", "esp_relay_1 is on."),
+        ("I see one light.Shall I turn it on?", "I see one light.Shall I turn it on?"),
         ("It is in fan_only mode at 21.5, see example.com.", "It is in fan_only mode at 21.5, see example.com."),
     ],
 )
