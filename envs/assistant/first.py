@@ -7,6 +7,7 @@ So it takes a sentence only if
 - the sentence names the device or the place itself. Where the person speaks counts in the first sentence of a dialogue:
   after talk of another room, "turn on the lights" may mean that one;
 - no other device of the kind may be meant: beside a Ceiling Fan, "the fan" is not surely the one that is just called Fan;
+- what it would write on a list is a name alone: "milk and eggs" are two items;
 - the home refuses none of the calls.
 
 Questions are never taken, and neither are several wishes, exceptions, times or conditions, nor what refers to something
@@ -21,7 +22,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from homerl.envs.assistant.listing.room_and_device_names import full_device_names, normalize_text, room_names
+from homerl.envs.assistant.listing.room_and_device_names import SPACELESS, full_device_names, normalize_text, room_names
+from homerl.envs.assistant.serving.kind_words import kind_words, split_words
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call
@@ -100,7 +102,7 @@ def match_certain_calls(home: Home, said: str, language: str, placed: bool = Tru
     from homerl.envs.homeenv.tasks.sentences.matching import calls_of_sentence  # its package comes with an extra
 
     calls = calls_of_sentence(home, said, language, placed)
-    if not calls or _may_mean_another(home, calls, said):
+    if not calls or _may_mean_another(home, calls, said) or not all(_is_name_alone(call, said, language) for call in calls):
         return []
     twin = home.fork()
     try:
@@ -109,6 +111,16 @@ def match_certain_calls(home: Home, said: str, language: str, placed: bool = Tru
     except Refused:
         return []
     return calls
+
+
+def _is_name_alone(call: Call, said: str, language: str) -> bool:
+    """Whether what a call adds to a list stands in the sentence in whole words, none of which any sentence may have."""
+    if call.service.rpartition(".")[2] != "add_item":
+        return True
+    item, common = " ".join(split_words(str(call.args[0]))), kind_words(language).common
+    if SPACELESS.search(item):
+        return True
+    return f" {item} " in f" {' '.join(split_words(said))} " and common.isdisjoint(item.split())
 
 
 def _may_mean_another(home: Home, calls: Sequence[Call], said: str) -> bool:

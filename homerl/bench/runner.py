@@ -25,7 +25,7 @@ import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -146,7 +146,7 @@ class HeldoutSuite:
     def __init__(self, suite: SuiteSettings, limits: EpisodeLimits) -> None:
         self.suite, self.limits = suite, limits
         asked = suite.model_dump(mode="json", context=IDENTITY, exclude={"count", "benchmark", "easier_half", "setting"})
-        self.identity = json.dumps([asked, asdict(limits)])
+        self.identity = json.dumps([asked, limits.to_record()])
 
     def __len__(self) -> int:
         return self.suite.count

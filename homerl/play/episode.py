@@ -17,7 +17,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any
@@ -66,13 +67,25 @@ class EpisodeLimits:
     calls: Annotated[int, Field(ge=1)] | None = field(
         default=None, metadata={"description": "Most tool calls in an episode; null is any number."}
     )
+    same_refusals: Annotated[int, Field(ge=1)] | None = field(
+        default=None,
+        metadata={
+            "description": "How often the same call may be refused in one turn: the last of them ends the episode, as the "
+            "served agent's turn ends with the second. null is any number."
+        },
+    )
+
+    def to_record(self) -> dict[str, int | None]:
+        """The limits as files hold them. `same_refusals`, which is newer, is there only where it is set."""
+        return {name: value for name, value in asdict(self).items() if name != "same_refusals" or value is not None}
 
 
 @dataclass
 class Episode:
     """The state of an episode: the situation, the dialogue, and the steps so far.
 
-    `speaking_of` is the intent of the last utterance, and `turn` the number of utterances.
+    `speaking_of` is the intent of the last utterance, and `turn` the number of utterances. `refused` counts the calls of the
+    turn that were refused, or whose code failed; it is empty where the limits do not ask for it.
     """
 
     situation: Situation
@@ -83,6 +96,7 @@ class Episode:
     speaking_of: int | None = None
     turn: int = 0
     fault: Fault | None = None
+    refused: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def from_situation(cls, situation: Situation, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
@@ -91,7 +105,8 @@ class Episode:
 
     def fork(self) -> Episode:
         """An independent copy. Messages and steps are shared, since they never change."""
-        return replace(self, situation=self.situation.fork(), messages=self.messages.copy(), steps=self.steps.copy())
+        messages, steps, refused = self.messages.copy(), self.steps.copy(), self.refused.copy()
+        return replace(self, situation=self.situation.fork(), messages=messages, steps=steps, refused=refused)
 
     @property
     def blueprint(self) -> BlueprintProtocol:
@@ -125,6 +140,12 @@ class Episode:
     def most_calls(self) -> int | None:
         """The number of tool calls that the limits allow; None is any number."""
         return None if self.limits.calls is None else self.limits.calls + self.situation.added.calls
+
+    @property
+    def refused_too_often(self) -> bool:
+        """Whether one call was refused in this turn as often as the limits allow."""
+        most = self.limits.same_refusals
+        return most is not None and max(self.refused.values(), default=0) >= most
 
     @property
     def progress(self) -> float:
@@ -164,6 +185,7 @@ class Episode:
     def add_utterance(self, utterance: str, intent_id: int | None = None) -> None:
         """Begin a new turn with the user's utterance."""
         self.turn += 1
+        self.refused = Counter()
         self.speaking_of = intent_id
         self.messages.append({"role": "user", "content": utterance})
 
@@ -228,6 +250,8 @@ class Episode:
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
         closes = (spoke or situation.ended) and failed is None
+        if self.limits.same_refusals and not spoke and failed is None:
+            self.refused.update(_refused_calls(reply, calls, results))
         self.outcome = self._outcome_after_message(share_of_goals_met(met) == 1.0, closes)
         if failed is not None:
             self.outcome, self.fault = Outcome.AGENT_FAILURE, fault_from_error(failed)
@@ -297,6 +321,8 @@ class Episode:
             return Outcome.AGENT_FAILURE
         if closes and self.turn >= self.most_turns:
             return Outcome.TURN_LIMIT
+        if not closes and self.refused_too_often:
+            return Outcome.STEP_LIMIT
         spare = int(met)  # one more message, for the last word
         in_turn = 1 + sum(step.facts.turn == self.turn for step in self.steps)
         if self.most_calls is not None and not closes and self._count_calls() >= self.most_calls + spare:
@@ -341,7 +367,7 @@ class Episode:
             agent=agent,
             user=user,
             seed=seed,
-            limits=asdict(self.limits),
+            limits=self.limits.to_record(),
             fault=self.fault,
         )
 
@@ -349,6 +375,16 @@ class Episode:
 def share_of_goals_met(met: Sequence[bool]) -> float:
     """The share of the goals that are met. Without goals it is 0: nobody knows what is wanted, and nothing succeeds."""
     return sum(met) / len(met) if met else 0.0
+
+
+def _refused_calls(reply: Reply, calls: Sequence[ToolCall], results: Sequence[Result]) -> Iterator[str]:
+    """The calls of a message that were refused or failed, each as a text that is the same for the same call."""
+    if reply.malformed or len(calls) != len(results):
+        yield str(reply.message.get("content"))
+        return
+    for call, (_, info, _) in zip(calls, results):
+        if info["blocked"] or info["error"]:
+            yield json.dumps([call.name, call.malformed, call.arguments], sort_keys=True, default=str)
 
 
 def _refuse_syntax(what: str) -> Result:

@@ -112,7 +112,7 @@ class SynthesisConfig(Model):
         data = self.model_dump(mode="json", context=IDENTITY, exclude={"in_flight", "attempts", "version", *MODEL_ROLES})
         return (
             data
-            | {"user": "scripted", "paraphrase": None}
+            | {"user": "scripted", "paraphrase": None, "limits": self.limits.to_record()}
             | self.user.model_dump(mode="json", include={"behaviours"})
             | {part: settings.answer_settings for part, settings in self.model_endpoints.items()}
         )

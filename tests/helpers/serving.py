@@ -101,10 +101,13 @@ def serve_home(
     home: Home, agent: Any, folder: Path, mode: str = "act", toolset: str = "smh", language: str = "en", real: Any = None,
     **settings: Any,
 ) -> Served:  # fmt: skip
-    """An agent, or agents of a factory, in a home, with a log in a folder; the real home is a copy unless it is given."""
+    """An agent, or agents of a factory, in a home, with a log in a folder; the real home is a copy unless it is given.
+
+    What the words may not mean is done, so that tests of anything else need no words for it.
+    """
     real, journal = real or OtherHome(home.fork()), AgentJournal(folder / "agent.jsonl")
     agents = agent if callable(agent) else lambda: agent
-    house = CaretakerSettings(mode, toolset, language, **{"settle": 0.05, **settings})
+    house = CaretakerSettings(mode, toolset, language, **{"settle": 0.05, "ask_unclear": False, **settings})
     return Served(Caretaker(home, agents, real, journal, house, "script"), real, journal)
 
 

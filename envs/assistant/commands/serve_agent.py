@@ -41,6 +41,9 @@ def serve_agent(
     first: Annotated[
         str | None, typer.Option(help="who takes what it understands before the model: hassil, Home Assistant's matcher")
     ] = None,
+    unclear: Annotated[
+        str, typer.Option(help="what the words of a person may not mean: ask (before it is done), or act")
+    ] = "ask",
     prompt: Annotated[str | None, typer.Option(help="brief or full; default: the one of its training, else full")] = None,
     served: Served = None,
     cpu: OnCpu = False,
@@ -65,6 +68,7 @@ def serve_agent(
     from homerl.host.web_server import ServerAddress, open_listening_socket, read_key_variable
 
     check_option_value("--mode", mode, MODES)
+    check_option_value("--unclear", unclear, ("ask", "act"))
     asked = choose_prompt_settings(
         model, context.obj.trained_on(model), {"toolset": toolset, "prompt": prompt, "language": language}
     )
@@ -75,7 +79,14 @@ def serve_agent(
     name, factory = context.obj.agents(model, served, cpu, max_tokens, patience)
     guard = Guard(frozenset(allow or ()))
     factory = _with_first_agent(first, factory, lambda: (real and real.spoken) or asked["language"])
-    house = CaretakerSettings(mode, guard=guard, steps=steps, patience=patience, **asked)  # type: ignore[arg-type]
+    house = CaretakerSettings(
+        mode,  # type: ignore[arg-type]
+        guard=guard,
+        ask_unclear=unclear == "ask",
+        steps=steps,
+        patience=patience,
+        **asked,  # type: ignore[arg-type]
+    )
     caretaker = Caretaker(twin, factory, real, AgentJournal(log), house, name)
     socket = open_listening_socket(address)
     console.print(
@@ -87,7 +98,8 @@ def serve_agent(
             "unless its device class is outlet, or --allow names it"
         )
     console.print(f"what it does: {address.base_url}/ (log: {log})")
-    asyncio.run(_serve_and_follow(AgentEndpoint(caretaker, address).build_agent_app(), socket, real))
+    app = AgentEndpoint(caretaker, address).build_agent_app()
+    asyncio.run(_serve_and_follow(app, socket, real, caretaker.heard_languages))
 
 
 def choose_prompt_settings(
@@ -121,11 +133,13 @@ def choose_prompt_settings(
     )
 
 
-async def _serve_and_follow(app: Any, socket: Any, real: HomeAssistantHome | None) -> None:
-    """Serve until stopped, and follow the real home meanwhile."""
+async def _serve_and_follow(app: Any, socket: Any, real: HomeAssistantHome | None, languages: Sequence[str]) -> None:
+    """Serve until stopped, and follow the real home meanwhile. The words of languages are read before they are needed."""
+    from homerl.envs.assistant.serving.kind_words import kind_words
     from homerl.host.web_server import serve_until_stopped
 
-    following = [asyncio.create_task(real.follow_home())] if real else []
+    following: list[asyncio.Task[Any]] = [asyncio.create_task(asyncio.to_thread(kind_words, one)) for one in languages]
+    following += [asyncio.create_task(real.follow_home())] if real else []
     try:
         await serve_until_stopped(app, socket)
     finally:

@@ -6,10 +6,14 @@ Invariants:
 - People are heard at the same time, each in a copy of the twin. One acts at a time; if somebody has acted since a copy was
   made, or the home was set up anew, its calls run again in the home as it is then, and that copy is not kept.
 - In `shadow` nothing reaches the real home. In `confirm`, and for guarded devices in `act`, only what was consented to does.
+- Where another device may as well be meant as the one that is called, the person is asked.
 - Consent is a person's next message in the same dialogue. It is good for one proposal, as it was shown, for a few minutes.
   Where that message says something else, its reply also says that what was proposed is not done.
 - Each exchange is in the journal before its first call is made in the real home, and again before its reply is given.
-- No device is called more than `MOST_CALLS` times for one sentence: a loop of a model wears out no relay.
+- No device is called more than `MOST_CALLS` times for one sentence: a loop of a model wears out no relay. A call that is
+  refused twice for one sentence ends the agent's turn, and the person hears why it was refused.
+- Once a guarded device has refused a call for a sentence, another of its services needs consent, whatever its owner allowed:
+  a model that cannot lock the door tries to unlock it.
 - No call is begun in the real home once the person has gone or has waited for `House.patience`.
 """
 
@@ -36,6 +40,7 @@ from homerl.envs.assistant.serving.consent import (
     find_spoken_codes,
     hide_spoken_codes,
     is_consent,
+    is_guarded,
     is_refusal,
 )
 from homerl.envs.assistant.serving.exchange_journal import (
@@ -64,6 +69,7 @@ from homerl.envs.assistant.serving.live_situation import (
     prompt_before_dialogue,
     recent_messages,
 )
+from homerl.envs.assistant.serving.meant_devices import find_unclear_devices
 from homerl.envs.assistant.serving.missed_actions import (
     UNFINISHED,
     MissedAction,
@@ -80,9 +86,17 @@ from homerl.envs.assistant.serving.real_home import (
     wait_until_settled,
 )
 from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker, StreamingAgent, is_speakable
-from homerl.envs.assistant.serving.reply_text import ASK_CODE, ReplyPhrases, ReplyWriter, join_sentences, spoken_error
+from homerl.envs.assistant.serving.reply_text import (
+    ASK_CODE,
+    ReplyPhrases,
+    ReplyWriter,
+    is_json_answer,
+    join_sentences,
+    spoken_error,
+)
 from homerl.envs.assistant.serving.secret_masking import find_password_fields, secrets_in_calls, secrets_in_reply
 from homerl.envs.assistant.serving.sentence_kind import SentenceKind, find_sentence_kind
+from homerl.envs.assistant.serving.spoken_ids import SpokenIds, tool_names
 from homerl.envs.core.messages import Message, text_message
 from homerl.envs.homeenv.language import list_home_languages
 from homerl.envs.homeenv.sim.automation import make_hidden_rules
@@ -98,19 +112,24 @@ STEPS = 8  # messages of the agent for one of the person's
 SETTLE_SECONDS = 3.0  # that the real home has to become as the twin
 PATIENCE_SECONDS = 60.0  # that a person waits for a reply
 MOST_CALLS = 20  # of one device for one sentence
+SAME_REFUSALS = 2  # of one call for one sentence, with which the agent's turn ends
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class CaretakerSettings:
-    """How a caretaker works. `toolset` is the one that the agent was trained with, and `language` what it speaks."""
+    """How a caretaker works. `toolset` is the one that the agent was trained with, and `language` what it speaks.
+
+    With `ask_unclear` it asks before it acts on what the words of the person may not mean (`meant_devices.py`).
+    """
 
     mode: Mode
     toolset: str
     language: str
     prompt: PromptName = "full"
     guard: Guard = field(default_factory=Guard)
+    ask_unclear: bool = True
     settle: float = SETTLE_SECONDS
     steps: int = STEPS
     patience: float = PATIENCE_SECONDS
@@ -147,6 +166,11 @@ class Caretaker:
     def spoken_language(self) -> str:
         """The language of the home, which it tells once it is reached; that of the agent until then."""
         return (self.real and self.real.spoken) or self.house.language
+
+    @property
+    def heard_languages(self) -> tuple[str, ...]:
+        """The languages whose words decide whether the person is asked, that of the home first; none if nobody is asked."""
+        return tuple(dict.fromkeys((self.spoken_language, self.house.language))) if self.house.ask_unclear else ()
 
     def _move_into(self, home: Home) -> None:
         """Take a home as the one to take care of."""
@@ -243,6 +267,10 @@ class Caretaker:
         if sentence.mode == "confirm" or exchange.guarded:
             return self._ask_consent(exchange, "ask_guarded" if exchange.guarded else "ask")
 
+        # what the words of the person may not mean is asked
+        if exchange.turn.calls and await self._find_unclear(exchange):
+            return self._ask_consent(exchange, "ask")
+
         # the calls are carried out; if somebody has acted meanwhile, they first run in the home of now
         async with self._wait_for_turn(asker):
             if seen.acts != self._acts:
@@ -310,14 +338,16 @@ class Caretaker:
         sentence, seen, house = exchange.sentence, exchange.seen, self.house
         visit = LiveBlueprint(house.toolset, house.prompt_language, house.prompt, json_answers=sentence.wants_json)
         situation = LiveSituation.begin_visit(seen.home, visit)
-        limits = EpisodeLimits(turns=len(sentence.dialogue) + 1, steps=house.steps, steps_per_turn=house.steps)
+        limits = EpisodeLimits(len(sentence.dialogue) + 1, house.steps, house.steps, same_refusals=SAME_REFUSALS)
         episode = Episode.from_situation(situation, limits)
         episode.messages += recent_messages(sentence.dialogue)[:-1]
-        agent = self.agents()
+        agent, ids = self.agents(), SpokenIds(seen.home, tool_names(episode.world.tools))
         if sentence.speak and isinstance(agent, StreamingAgent):
-            exchange.speaking = SentenceSpeaker(
-                sentence.speak, lambda text: is_speakable(text, episode, seen.fields) and exchange.mask_text(text) == text
-            )
+
+            def is_heard_as_written(text: str) -> bool:
+                return is_speakable(text, episode, seen.fields) and exchange.mask_text(ids.remove_ids(text)) == text
+
+            exchange.speaking = SentenceSpeaker(sentence.speak, is_heard_as_written)
             agent.told = exchange.speaking.hear_text
         prompt = prompt_before_dialogue(episode)
         exchange.kept, self._prompt = cached_prompt_share(self._prompt, prompt), prompt
@@ -341,19 +371,25 @@ class Caretaker:
         given = [*situation.made_calls, *(call for call, _ in situation.refused_calls)]
         exchange.secrets |= secrets_in_calls(given, seen.fields)
         took = "hassil" if isinstance(agent, MatcherFirst) and agent.took else ""
-        exchange.turn = AgentTurn(tuple(situation.made_calls), took)
+        refused_calls = tuple(call for call, _ in situation.refused_calls)
+        exchange.turn = AgentTurn(tuple(situation.made_calls), took, refused=refused_calls)
         exchange.effects = await self._foresee_effects(exchange, situation.home)
         refused = (text for step in episode.steps for text in step.observations if step.has_failed)
         missed = find_missed_actions(tried, sentence.said, seen.home)
         turn = exchange.turn = replace(exchange.turn, refusals=tuple(map(exchange.mask_text, refused)), missed=missed)
         if spoke:
             said = episode.spoken_words_of(episode.messages[-1])
+            if not (sentence.wants_json and is_json_answer(said.text)):
+                ids = SpokenIds(seen.home, (*ids.tools, *(one.tool for one in situation.attempts)))
+                said = replace(said, text=ids.remove_ids(said.text), claims=ids.remove_ids(said.claims))
             kind: SentenceKind = "unknown"
             if not turn.calls and not missed:
                 kind = await asyncio.to_thread(find_sentence_kind, seen.home, sentence.said, self.spoken_language)
             words = self._writer(exchange).audible_words(said, kind, looked=any(tried))
             turn = replace(turn, words=exchange.mask_text(words.strip()))
-        elif house.steps > 1:  # a model that was not taught to end has one step
+        elif house.steps > 1 and not (
+            missed and episode.refused_too_often
+        ):  # a model that was not taught to end has one step
             turn = replace(turn, missed=(*missed, MissedAction(UNFINISHED)))
         exchange.turn = turn
 
@@ -404,7 +440,29 @@ class Caretaker:
 
     def _find_guarded(self, exchange: Exchange) -> dict[str, str]:
         """The devices that need consent, each with the reason."""
-        return self._guard_for(exchange).needs_consent(exchange.seen.home, exchange.effects, exchange.sentence.said)
+        home, turn, guard = exchange.seen.home, exchange.turn, self._guard_for(exchange)
+        others = {
+            made.did for made in turn.calls for one in turn.refused if one.did == made.did and one.service != made.service
+        }
+        turned = {did: "after a refusal" for did in others if is_guarded(home, did, guard.held)}
+        return guard.needs_consent(home, exchange.effects, exchange.sentence.said) | turned
+
+    async def _find_unclear(self, exchange: Exchange) -> bool:
+        """Whether the words of the person do not clearly mean what is called. The matcher takes only what they mean."""
+        sentence, turn, languages = exchange.sentence, exchange.turn, self.heard_languages
+        if not languages or turn.agent:
+            return False
+        before = " ".join(str(one["content"]) for one in sentence.dialogue[-3:-1])
+        exchange.unclear = await asyncio.to_thread(
+            find_unclear_devices,
+            exchange.seen.home,
+            turn.calls,
+            sentence.said,
+            before,
+            languages,
+            self.words.home.texts,
+        )
+        return bool(exchange.unclear)
 
     def _ask_consent(self, exchange: Exchange, key: str) -> Ending:
         turn, shown = exchange.turn, self._describe_effects(exchange)

@@ -154,7 +154,8 @@ class SeenHome:
 class AgentTurn:
     """What the agent did in the twin for a sentence: its calls, what it tried in vain, and its words.
 
-    `agent` is who took the sentence, if it was not the model.
+    `agent` is who took the sentence, if it was not the model. `refused` are the service calls that the twin refused, and
+    `refusals` what the agent was told of all that was refused.
     """
 
     calls: tuple[TwinCall, ...] = ()
@@ -162,6 +163,7 @@ class AgentTurn:
     refusals: tuple[str, ...] = ()
     missed: tuple[MissedAction, ...] = ()
     words: str = ""
+    refused: tuple[TwinCall, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,8 @@ class Exchange:
     """What has come of a sentence by now.
 
     `fates` tell what became of the first calls of `turn`; the others were not sent. `secrets` are those that no call shows.
-    If somebody hears parts of the reply, `speaking` tells what was said already. `void_proposal` waited until then.
+    `unclear` are the devices of calls that the sentence may not mean. If somebody hears parts of the reply, `speaking` tells
+    what was said already. `void_proposal` waited until then.
     """
 
     sentence: Sentence
@@ -201,6 +204,7 @@ class Exchange:
     turn: AgentTurn = AgentTurn()
     effects: Effects = field(default_factory=Effects)
     guarded: dict[str, str] = field(default_factory=dict)
+    unclear: tuple[str, ...] = ()
     fates: list[Fate] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     speaking: SentenceSpeaker | None = None
@@ -257,6 +261,7 @@ class Exchange:
             "later": [change.model_dump() for change in self.effects.later.changes],
             "refusals": refusals,
             "guarded": self.guarded,
+            "unclear": self.unclear,
             "error": error or None,
             "seconds": round(monotonic() - self.sentence.begun, 3),
             "kept": self.kept,
@@ -285,8 +290,9 @@ class JournalEntry(Model):
     `declined` (consent was not given).
     An exchange that acts has two entries of the same `time`, which is when it began: `acting`, and how it ended.
     `later` is what automations change afterwards, against what would be so without the calls.
-    `guarded` holds the reason by device, and `refusals` what the twin refused. `kept` is the share of prompt and tools, from
-    their beginning, that the model had for the sentence before as well: a server's cache saves it.
+    `guarded` holds the reason by device, `unclear` the devices that the words may not have meant, and `refusals` what the
+    twin refused. `kept` is the share of prompt and tools, from their beginning, that the model had for the sentence before
+    as well: a server's cache saves it.
     """
 
     time: AwareDatetime
@@ -300,6 +306,7 @@ class JournalEntry(Model):
     later: tuple[ChangeRecord, ...] = ()
     refusals: tuple[str, ...] = ()
     guarded: dict[str, str] = {}
+    unclear: tuple[str, ...] = ()
     error: str | None = None
     seconds: float = 0.0
     kept: float | None = None

@@ -242,8 +242,8 @@ def recent_messages(dialogue: Sequence[Message]) -> Sequence[Message]:
 
 
 def prompt_before_dialogue(episode: Episode) -> str:
-    """What a model reads before the dialogue: tools and system prompt, in the order in which templates write them."""
-    return json.dumps([*episode.world.tools, episode.messages[0]["content"]])
+    """What a model reads before the dialogue: system prompt and tools, in the order of ChatML's templates."""
+    return json.dumps([episode.messages[0]["content"], *episode.world.tools])
 
 
 def cached_prompt_share(before: str | None, now: str) -> float | None:

@@ -11,6 +11,7 @@ Invariants:
   the home is not so yet. Outside of `shadow` it also follows if the grammar does not know the sentence and the agent used no
   tool, unless the sentence asks how something is. So no list of words such as "OK." decides.
 - States, attributes and services have Home Assistant's own words, if these are in the language of the sentences.
+- No id of a device and no name of a tool is in the words of the model (`spoken_ids.py`).
 - Words that only confirm, such as "Done.", are followed by what was done, unless the person has said just that.
 """
 
@@ -82,6 +83,11 @@ def join_sentences(*sentences: str) -> str:
     for one in filter(None, sentences):
         text += one if not text or text.endswith(FULL_WIDTH) else f" {one}"
     return text
+
+
+def is_json_answer(text: str) -> bool:
+    """Whether a text is data, for which a request may have asked."""
+    return parse_json_answer(text)[1] is None
 
 
 def is_code_question(said: str) -> bool:
@@ -173,7 +179,7 @@ class ReplyWriter:
         `kind` is that of the sentence by Home Assistant's grammar, and `looked` tells whether the agent used any tool.
         """
         turn = self.exchange.turn
-        if self.exchange.sentence.wants_json and parse_json_answer(said.text)[1] is None:
+        if self.exchange.sentence.wants_json and is_json_answer(said.text):
             return strip_code_fence(said.text)  # data claims nothing
         if turn.missed:
             claims = not turn.calls and says_done(said.claims)

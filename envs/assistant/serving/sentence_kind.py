@@ -19,7 +19,7 @@ SentenceKind = Literal["command", "talk", "unknown"]
 def find_sentence_kind(home: Home, said: str, language: str) -> SentenceKind:
     """Whether a sentence wants something to be done that is not so in the home yet, or only an answer."""
     try:  # its package comes with an extra
-        from homerl.envs.homeenv.tasks.sentences.matching import calls_of_sentence, intent_of_sentence
+        from homerl.envs.homeenv.tasks.sentences.matching import acts_on_states, calls_of_sentence, intent_of_sentence
 
         intent = intent_of_sentence(home, said, language)
     except InputError:
@@ -28,6 +28,8 @@ def find_sentence_kind(home: Home, said: str, language: str) -> SentenceKind:
         return "unknown"
     if ASKS_NOTHING_DONE.match(intent):
         return "talk"
+    if not acts_on_states(intent):
+        return "command"
     twin, calls = home.fork(), calls_of_sentence(home, said, language)
     try:
         for call in calls:

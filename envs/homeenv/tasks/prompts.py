@@ -97,7 +97,8 @@ def episode_system_prompt(
     """The system prompt of an episode: instruction and devices, and in the style "full" also time, rooms and entrance.
 
     The memory of the person follows, if there is any. The time is given in any style if the toolset can make automations. A
-    toolset of one answer, which cannot query the home, adds what it shows of the home.
+    toolset of one answer, which cannot query the home, adds what it shows of the home. The room where the person speaks is
+    the last line.
     """
     told, given = agent_prompts(language), TOOLSETS[toolset]
     full = style == "full" and not given.told
@@ -118,12 +119,13 @@ def episode_system_prompt(
             rooms = [told.floor.format(room=room.name, floor=room.floor) for room in home.plan.rooms]
         parts.append(told.rooms.format(rooms=told.between.join(rooms)))
         parts += [told.entrance.format(did=home.plan.entrance)] if home.plan.entrance in home.plan.devices_by_did else []
-    if home.plan.entrance in home.plan.rooms_by_id and (style != "full" or full):  # `given.told` names the area itself
-        parts.append(told.here.format(room=home.plan.rooms_by_id[home.plan.entrance].name))
     if known := [f"- {fact}" for fact in memory]:
         parts.append("\n".join([told.memory, *known]))
     if given.shown:
         parts.append(json.dumps(given.shown(home), ensure_ascii=False))
+    # last, so that a server keeps the prompt of one room for the next
+    if home.plan.entrance in home.plan.rooms_by_id and (style != "full" or full):  # `given.told` names the area itself
+        parts.append(told.here.format(room=home.plan.rooms_by_id[home.plan.entrance].name))
     return "\n".join(parts)
 
 

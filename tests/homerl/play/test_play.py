@@ -305,6 +305,29 @@ def test_several_calls_in_a_message_are_answered_one_by_one():
     assert trajectory.steps[0].facts.blocked == ("unknown_tool",) and trajectory.tool_calls == 2
 
 
+def test_the_same_call_refused_again_in_a_turn_ends_the_episode_where_a_recipe_says_so():
+    limits = EpisodeLimits(turns=3, steps=8, steps_per_turn=6)
+    wrong, other = pyexec_message('device("0").x()'), pyexec_message('device("00").x()')
+    assert len(played(Says(wrong), limits=limits).steps) == 6
+    twice = replace(limits, same_refusals=2)
+    again = played(Says(wrong, other, NOTHING, wrong), limits=twice)
+    assert (
+        again.outcome is Outcome.STEP_LIMIT and len(again.steps) == 4 and first_difference(again, restore_situation) is None
+    )
+    later = played(Says(wrong, say("Which one?"), wrong, say("Hm.")), limits=twice)
+    assert later.outcome is Outcome.TURN_LIMIT, "in another turn it may have become right"
+    assert "same_refusals" not in played(Says(wrong), limits=limits).limits, "what did not set it is stored as before"
+    episode = begin_episode(several(), twice)
+    episode.add_utterance("x")
+    episode.apply_reply(Reply(wrong))
+    fork = episode.fork()
+    fork.apply_reply(Reply(wrong))
+    assert fork.outcome is Outcome.STEP_LIMIT and episode.outcome is None and not episode.refused_too_often
+    for outcome in (None, Outcome.STEP_LIMIT):
+        episode.apply_reply(Reply(say("<tool_call>{"), "no JSON"))
+        assert episode.outcome is outcome, "what cannot be read is the same if its text is"
+
+
 def test_a_fork_of_an_episode_that_a_fault_ended_has_the_fault():
     episode = begin_episode(several())
     episode.end_with_fault(Fault(Boundary.WORLD, "no sandbox"))

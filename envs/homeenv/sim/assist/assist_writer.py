@@ -4,8 +4,8 @@ A call names the device and its domain, and its area too if other devices have t
 a domain in a room are one call for the area, and many that are all of a domain in the home are one call for the domain. Such
 a call stands at the place of the first call that it replaces, unless its effect would differ from one call after the other.
 
-The items of a list are changed and read by its own tools. One that is added begins with a capital there, so a plan that
-adds one without does not fit.
+The items of a list are changed and read by its own tools, and so are rooms cleaned and words said. An item that is added
+begins with a capital there, so a plan that adds one without does not fit.
 
 Invariant: a plan for which `unfit` is None has the same effect, written and executed, as the plan itself.
 """
@@ -22,6 +22,8 @@ from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
 from homerl.envs.homeenv.sim.assist.assist_tools import (
     ADD,
+    BROADCAST,
+    CLEAN,
     CLOCK,
     COMPLETE,
     CONTEXT,
@@ -32,7 +34,14 @@ from homerl.envs.homeenv.sim.assist.assist_tools import (
     TOOLS,
     offered_assist_tools,
 )
-from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD, AssistArea, AssistEntity, EntityCall, entities_of_plan
+from homerl.envs.homeenv.sim.assist.entities_of_home import (
+    DEAD,
+    AssistArea,
+    AssistEntity,
+    EntityCall,
+    areas_of_plan,
+    entities_of_plan,
+)
 from homerl.envs.homeenv.sim.assist.intents import (
     EntityConstraints,
     IntentFailed,
@@ -51,6 +60,15 @@ ON = "intent__HassTurnOn"
 MANY = 5  # entities that are one call for the home, where nobody lists them by name
 MOST_LOOKS = 3  # entities that are read one by one
 RUN = {tool.name: tool for tool in TOOLS}
+LIST, UPDATE = "todo", "update_item"
+# the tools of services that no intent of the table makes, with the argument for each slot; None is the entity's name
+OWN: Mapping[tuple[str, str], tuple[str, Mapping[str, str | None]]] = {
+    (LIST, "add_item"): (ADD, {"name": None, "item": "item"}),
+    (LIST, UPDATE): (COMPLETE, {"name": None, "item": "item"}),
+    (LIST, "remove_item"): (REMOVE, {"name": None, "item": "item"}),
+    ("vacuum", "clean_area"): (CLEAN, {"name": None, "area": "cleaning_area_id"}),
+    ("assist_satellite", "announce"): (BROADCAST, {"message": "message"}),
+}
 ITEMS_BY_STATUS = (OPEN, DONE)  # attributes of a list, which its own tool reads
 
 
@@ -78,7 +96,8 @@ class AssistWriter(StructuredWriter):
         return self._write_intent(self._find_intent(call) or self._mistake_for(call))
 
     def write_calls(self, calls: Sequence[Call], reply: str | None = None) -> Message:
-        """One intent for each device, or for all devices of a domain in an area."""
+        """One intent for each device, or for all devices of a domain in an area. A list, a room to clean and words to say
+        have tools of their own."""
         return call_message(*self._write_by_place(calls, MANY, 2))
 
     def write_calls_on_all(self, calls: Sequence[Call], placed: bool, reply: str | None = None) -> Message:
@@ -163,14 +182,7 @@ class AssistWriter(StructuredWriter):
         return [entity for entity in entities_of_plan(self.home.plan) if entity.device.did == did]
 
     def _list_of(self, did: str) -> AssistEntity | None:
-        return next((entity for entity in self._entities_of(did) if entity.domain == "todo"), None)
-
-    def _write_own_tool(self, call: Call) -> dict[str, Any] | None:
-        """The call of a list's tool that adds, removes or completes an item; None for any other call."""
-        entity, service = self._list_of(call.did), call.service.rpartition(".")[2]
-        tool = {"add_item": ADD, "remove_item": REMOVE}.get(service)
-        tool = COMPLETE if service == "update_item" and call.args[-1] == DONE else tool
-        return tool_call(tool, {"name": entity.name, "item": call.args[0]}) if entity and tool else None
+        return next((entity for entity in self._entities_of(did) if entity.domain == LIST), None)
 
     def _entities_that_show(self, slots: Reads) -> list[AssistEntity]:
         """The first entity of each attribute that shows it now, without repetition."""
@@ -201,6 +213,22 @@ class AssistWriter(StructuredWriter):
         slots = self._exact_slots(intent.tool, intent.entity, intent.values)
         return tool_call(intent.tool, slots or {"name": intent.entity.name})
 
+    def _write_own_tool(self, call: Call) -> dict[str, Any] | None:
+        """The call of a tool that the home's own entities make, if it is that of one."""
+        service = call.service.rpartition(".")[2]
+        entity = next((one for one in self._entities_of(call.did) if (one.domain, service) in OWN), None)
+        if entity is None:
+            return None
+        tool, slots = OWN[entity.domain, service]
+        given = _arguments_by_name(entity.device, call.service, call.args)
+        if service == UPDATE and given.get("status") != DONE:
+            return None
+        values = {slot: entity.name if argument is None else given.get(argument) for slot, argument in slots.items()}
+        if tool == CLEAN:  # a call for each room
+            names = {area.room.id: area.name for area in areas_of_plan(self.home.plan)}
+            values["area"] = names.get(next(iter(values["area"] or ()), ""), "")
+        return tool_call(tool, values)
+
     def _exact_slots(self, tool: str, entity: AssistEntity, values: Mapping[str, Any]) -> dict[str, Any]:
         """The slots that mean exactly this entity, with the values; an empty dict if no slots do."""
         # The domain tells a lamp from a sensor of the same name.
@@ -227,7 +255,8 @@ class AssistWriter(StructuredWriter):
         would have another effect or be refused, the calls are written one after the other.
         """
         if any(self._write_own_tool(call) for call in calls):
-            return [self.call(call) for call in calls]
+            written = [self.call(call) for call in calls]
+            return [one for at, one in enumerate(written) if one not in written[:at]]  # what all satellites say is one call
         intents = _merge_intents([self._find_intent(call) or self._mistake_for(call) for call in calls])
         alike: dict[Any, list[IntentCall]] = {}
         for number, one in enumerate(intents):

@@ -8,13 +8,15 @@ Invariant: a sentence that is not recognised, or that means nothing in the home,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
+from homerl.envs.homeenv.sim.assist.assist_tools import offered_assist_tools
 from homerl.envs.homeenv.sim.assist.entities_of_home import (
     AssistEntity,
     EntityCall,
@@ -32,7 +34,9 @@ from homerl.envs.homeenv.sim.assist.intents import (
     read_intent_slots,
 )
 from homerl.envs.homeenv.sim.assist.value_translation import translation_table
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.toolset import Limits
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call
 
@@ -48,15 +52,45 @@ except ModuleNotFoundError as missing:
 def calls_of_sentence(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
     """The service calls that a sentence means in a home. `placed` says whether it is about where the person speaks."""
     result = recognise_sentence(home, said, language, placed)
-    tool = result and _tools_by_intent().get(result.intent.name)
+    tool = result and tool_of_intent(result.intent.name)
     if not result or not tool:
         return []
+    given = {name: slot.value for name, slot in result.entities.items()}
+    if tool not in translation_table().tools:
+        return _calls_of_own_tool(home, tool, given)
     try:
-        slots = read_intent_slots(tool, {name: slot.value for name, slot in result.entities.items()})
+        slots = read_intent_slots(tool, given)
         found = match_intent_targets(home, tool, slots).entities
-        return [_call_of_step(one, step) for one in found for step in calls_of_intent(home, tool, one, slots.values)]
+        return [_call_of_step(one.device, step) for one in found for step in calls_of_intent(home, tool, one, slots.values)]
     except (IntentFailed, Refused):
         return []
+
+
+class _NotingHome(Home):
+    """A home that notes the calls of its services in `noted`."""
+
+    __slots__ = ("noted",)
+    noted: list[Call]
+
+    @classmethod
+    def copy_of_home(cls, home: Home) -> _NotingHome:
+        twin = cls(home.plan, home.values, home.clock)
+        twin.noted = []
+        return twin
+
+    def call(self, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        step = EntityCall(service, tuple(args), kwargs or {})
+        self.noted.append(_call_of_step(self.plan.devices_by_did[did], step))
+        return super().call(did, service, args, kwargs)
+
+
+def _calls_of_own_tool(home: Home, tool: str, given: Mapping[str, Any]) -> list[Call]:
+    """The service calls of a tool that is no table's: of the home's lists, of rooms to clean, of what speaks; none if it is
+    not offered or is refused."""
+    twin, offered = _NotingHome.copy_of_home(home), {one.name: one for one in offered_assist_tools(home)}
+    if tool not in offered or offered[tool].run(twin, given, Limits()).refusal:
+        return []
+    return twin.noted
 
 
 def intent_of_sentence(home: Home, said: str, language: str) -> str | None:
@@ -160,18 +194,28 @@ def _slot_lists_of_home(home: Home) -> dict[str, TextSlotList]:
     }
 
 
-def _call_of_step(entity: AssistEntity, step: EntityCall) -> Call:
-    arguments = entity.device.spec.service_index[step.service].service.arguments
+def _call_of_step(device: Device, step: EntityCall) -> Call:
+    arguments = device.spec.service_index[step.service].service.arguments
     # The named arguments in the order of the service's, None for those between them.
     last = max((i for i, argument in enumerate(arguments) if argument.name in step.kwargs), default=-1)
     named = [step.kwargs.get(argument.name) for argument in arguments[len(step.args) : last + 1]]
     # No validation: the values are checked already, and a colour is of floats.
-    return Call.model_construct(did=entity.device.did, service=step.service, args=(*step.args, *named))
+    return Call.model_construct(did=device.did, service=step.service, args=(*step.args, *named))
+
+
+def acts_on_states(intent: str) -> bool:
+    """Whether an intent only brings devices into a state, so that nothing is left to do where they are in it."""
+    return tool_of_intent(intent) in translation_table().tools
+
+
+def tool_of_intent(intent: str) -> str | None:
+    """The recorded tool of an intent; None if Home Assistant gives agents none."""
+    return _tools_by_intent().get(intent)
 
 
 @lru_cache
 def _tools_by_intent() -> dict[str, str]:
-    return {tool.rpartition("__")[2]: tool for tool in translation_table().tools}
+    return {tool.rpartition("__")[2]: tool for tool in latest_recorded_api().tools}
 
 
 @lru_cache

@@ -173,7 +173,7 @@ def test_no_further_call_is_begun_for_who_has_gone(serve, lamp):
     async def gone() -> bool:
         return bool(served.real.made)
 
-    asyncio.run(served.caretaker.answer_dialogue([{"role": "user", "content": "blink"}], gone))
+    asyncio.run(served.caretaker.answer_dialogue([{"role": "user", "content": "blink the light"}], gone))
     assert [one.service for one in served.real.made] == ["turn_on"] and state(served, lamp) == "on"
     (entry,) = served.journal.read_entries()
     assert entry.outcome == "partly" and "hung up" in (entry.error or "")

@@ -47,6 +47,7 @@ def own(tmp_path_factory) -> Path:
         (("--ha", "REPLAY"), "refused the token"),
         (("--port", "99999"), "65535"),
         (("--first", "keywords"), "--first"),
+        (("--unclear", "guess"), "--unclear"),
         (("--port", "TAKEN"), "in use"),
         (("--host", "192.0.2.7", "--key-env", "HA_TOKEN"), "192.0.2.7, port"),
         (("--log", "FOLDER"), "FOLDER"),

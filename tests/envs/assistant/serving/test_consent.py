@@ -231,6 +231,28 @@ def test_what_a_request_guards_needs_consent_though_its_owner_allowed_it(serve, 
         assert bool(served.real.made) == acts
 
 
+LOCK = "lock.front_door"
+
+
+@pytest.mark.parametrize(
+    ("tried", "then", "asks"),
+    [
+        (call_of(LOCK, "lock", bolt=2), call_of(LOCK, "unlock"), True),
+        (call_of(LOCK, "unlock", bolt=2), call_of(LOCK, "unlock"), False),
+        (call_of("media_player.tv", "explode"), call_of(LOCK, "unlock"), False),
+    ],
+    ids=["the opposite", "the same put right", "another device"],
+)
+def test_after_a_refusal_a_guarded_device_is_not_told_something_else_unasked(serve, house, tried, then, asks):
+    served = serve("act", tried, then, "Hm.", allowed=[LOCK], of=house)
+    reply = served.say("the front door, please")
+    assert bool(served.real.made) is not asks and reply.endswith("Shall I do it?") is asks
+    assert served.journal.read_entries()[-1].guarded == ({LOCK: "after a refusal"} if asks else {})
+    if asks:
+        served.say("yes")
+        assert [one.service for one in served.real.made] == ["unlock"], "consent lifts it"
+
+
 def test_a_proposal_is_not_carried_out_by_who_only_watches(serve, lamp):
     served = serve("confirm", call_of(lamp.did, "turn_on"), "Done.", "Yes?")
     served.say("Light, please.")

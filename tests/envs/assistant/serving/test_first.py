@@ -10,7 +10,8 @@ import openai
 import pytest
 from pydantic import SecretStr
 from running import running
-from serving import Says, Served
+from serving import Says, Served, serve_home
+from texts import common_beginning
 from written_home import Row, written_home
 
 from homerl.envs.assistant.first import MatcherFirst
@@ -100,6 +101,20 @@ def test_a_brief_prompt_tells_it_too_and_is_the_same_without(talk) -> None:
     say("how are you")
     placed, unplaced = (one.messages[0]["content"] for one in model.heard)
     assert placed == unplaced + "\nThe person speaks in Kitchen."
+
+
+def test_what_the_model_reads_before_the_room_is_the_same_in_every_language(talk) -> None:
+    heard = []
+    for spoken in ("en", "de"):
+        say, model, served = talk("shadow", "Hm.", "Hm.", prompt="brief", spoken=spoken)
+        say("what is up")
+        say.messages[0]["content"] = say.messages[0]["content"].replace("Kitchen", "Bedroom")
+        say("what is up")
+        heard += [one.messages[0]["content"] for one in model.heard]
+        assert served.journal.read_entries()[-1].kept is not None
+    assert heard[:2] == heard[2:], "nothing of it depends on what people speak"
+    shared = common_beginning(heard)
+    assert all(len(one) - len(shared) < 60 for one in heard)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +230,51 @@ def test_it_understands_the_language_of_the_home(tmp_path: Path, serve, language
     served = serve("act", of=written_home(tmp_path, Row("light.hall", "Bed Lamp")))
     served.caretaker.agents = lambda: MatcherFirst(Says(), language)
     assert served.say(said) == "Done." and [one.did for one in served.real.made] == ["light.hall"]
+
+
+@pytest.mark.parametrize("toolset", ["assist", "smh"])
+@pytest.mark.parametrize(
+    ("said", "did", "service", "arguments"),
+    [
+        ("add milk to the shopping list", "todo.shopping", "add_item", {"item": "Milk"}),
+        ("put window cleaner on my chores list", "todo.chores", "add_item", {"item": "Window cleaner"}),
+        ("check off bread from the shopping list", "todo.shopping", "update_item", {"item": "Bread", "status": "completed"}),
+        ("clean the kitchen", "vacuum.robot", "clean_area", {"cleaning_area_id": ["kitchen"]}),
+        ("broadcast dinner is ready", "assist_satellite.hall", "announce", {"message": "dinner is ready"}),
+    ],
+)
+def test_it_uses_the_tools_of_lists_rooms_and_speakers(
+    tmp_path: Path, toolset: str, said: str, did: str, service: str, arguments: dict[str, Any]
+) -> None:
+    rows = (
+        Row("todo.shopping", "Shopping", state="0"),
+        Row("todo.chores", "Chores", state="0"),
+        Row("vacuum.robot", "Robot", "kitchen", state="docked", features=8192 | 16 | 16384),
+        Row("assist_satellite.hall", "Hall", state="idle", features=1),
+    )
+    home = written_home(tmp_path, *rows, areas={"kitchen": "Kitchen"})
+    home.write_slot(home.plan.slot_of("todo.shopping", "needs_action"), ("Bread",))
+    served = serve_home(home, lambda: MatcherFirst(Says(), "en"), tmp_path, toolset=toolset)
+    assert served.say(said).startswith("Done.")
+    (made,) = served.real.made
+    assert (made.did, made.service) == (did, service)
+    assert {
+        key: list(one) if isinstance(one, tuple) else one for key, one in made.arguments.items() if one is not None
+    } == arguments
+
+
+@pytest.mark.parametrize(
+    ("said", "list_"),
+    [
+        ("check off bread from the shopping list", "Shopping"),  # it is not on it
+        ("add milk and eggs to the shopping list", "Shopping"),  # two items
+        ("añade leche a la lista de la compra", "Lista de la compra"),  # of which "leche a l" could be one
+    ],
+)
+def test_what_may_be_no_item_of_a_list_is_left_to_the_model(tmp_path: Path, said: str, list_: str) -> None:
+    home, model = written_home(tmp_path, Row("todo.shopping", list_, state="0")), Says("Which one?")
+    served = serve_home(home, lambda: MatcherFirst(model, "es" if "ñ" in said else "en"), tmp_path, toolset="assist")
+    assert served.say(said).startswith("Which one?") and model.heard
 
 
 LEFT = (

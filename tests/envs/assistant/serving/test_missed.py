@@ -281,6 +281,21 @@ def test_an_agent_that_is_stopped_says_so(talk):
     assert served.say("light") == "I was stopped before I had finished."
 
 
+def test_a_call_that_is_refused_twice_ends_the_turn_with_the_reason(talk):
+    served = talk("act", calls(SAUNA), calls(KITCHEN), calls(SAUNA), calls(SAUNA), DONE)
+    reply = served.say("turn on the sauna")
+    assert reply == (
+        "I did only this: Kitchen Light: turn on. I could not do this: Sauna: turn on, because I found no device that fits."
+    )
+    assert len(served.journal.read_entries()[-1].refusals) == 2, "the third was never asked for"
+
+
+def test_a_call_that_cannot_be_read_twice_ends_the_turn(talk):
+    served = talk("act", calls((ON, '{"name":"Kitchen')))
+    assert served.say("kitchen light on") == "I could not do this: turn on, because my own call could not be read."
+    assert len(served.journal.read_entries()[-1].refusals) == 2
+
+
 def test_what_is_left_out_with_a_loop_is_told(talk):
     served = talk("act", calls(*[KITCHEN] * 21, (ON, {"name": "Hall Light"})), "Done.")
     reply = served.say("lights")

@@ -3,14 +3,18 @@
 import asyncio
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from forked import homerl
+from texts import common_beginning
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.bench.suite import SUITES, HomeInstance, make_home_instance, suite_slots
+from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, first_filter_failure, make_home_blueprint
+from homerl.envs.homeenv.tasks.prompts import episode_system_prompt
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
 from homerl.worlds.registry import begin_episode
@@ -145,3 +149,20 @@ def test_a_placed_agent_is_told_the_room_and_people_leave_it_out(prompt):
             assert played(blueprint).outcome is Outcome.SUCCESS
         left += left_out
     assert left > 1
+
+
+@pytest.mark.parametrize("toolset", ["assist", "smh", "homeflow", "direct"])
+@pytest.mark.parametrize("prompt", ["brief", "full"])
+def test_two_rooms_share_all_of_the_prompt_but_its_last_line(toolset, prompt):
+    home, told = make_home(3, HomeRecipe(devices=(8, 8), rooms=(3, 5))), []
+    for room in sorted({device.room.id for device in home.plan.devices})[:2]:
+        placed = home.fork()
+        placed.plan = replace(home.plan, entrance=room)
+        told.append(episode_system_prompt(placed, prompt, toolset, ("Likes it warm.",)))
+    shared = common_beginning(told)
+    if toolset == "assist" and prompt == "full":  # Home Assistant's own text, which ends with the area and what it means
+        assert shared.splitlines()[-1].startswith("You are in area ")
+        assert all(len(one) - len(shared) < 250 for one in told)
+        return
+    assert shared.splitlines()[-1].startswith("The person speaks in ") and told[0] != told[1]
+    assert all("\n" not in one.removeprefix(shared) for one in told)
