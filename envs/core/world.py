@@ -285,8 +285,10 @@ def _require_clause(holds: Any, clause: str, action: Any) -> None:
         raise ContractError(f"{clause} (action: {action!r})")
 
 
-def register_environment(name: str, entry_point: str) -> None:
+def register_environment(name: str, entry_point: str, **arguments: Any) -> None:
     """Register an environment so that `gymnasium.make` returns it without Gymnasium's default wrappers.
+
+    `arguments` are passed to its constructor, unless `gymnasium.make` is given others.
 
     The papers' users read `env.engine` and step before the first reset, which the wrappers do not allow. Gymnasium's
     registry reads no entry points, so the package of an environment calls this when it is imported. Where Gymnasium is not
@@ -297,4 +299,4 @@ def register_environment(name: str, entry_point: str) -> None:
     import gymnasium
 
     if name not in gymnasium.registry:
-        gymnasium.register(id=name, entry_point=entry_point, order_enforce=False, disable_env_checker=True)
+        gymnasium.register(id=name, entry_point=entry_point, order_enforce=False, disable_env_checker=True, kwargs=arguments)
