@@ -68,7 +68,7 @@ class GymnasiumTaskEnv(gym.Env[dict[str, Any], AgentReply]):
         if suite is not None:
             self._tasks = load_suite(suite, setting, count)
         elif source is not None:
-            self._tasks = load_tasks(source, **({} if count is None else {"count": count}))
+            self._tasks = load_tasks(source) if count is None else load_tasks(source, count)
         self._weights = None if rewards is None else _read_weights(rewards)
         self.observation_space = gym.spaces.Dict(sentence=AnyText(), messages=JsonObjects(), tools=JsonObjects())
         self.action_space = AnyText()
@@ -111,7 +111,7 @@ class GymnasiumTaskEnv(gym.Env[dict[str, Any], AgentReply]):
         info = {"rewards": dict(turn.rewards), "outcome": turn.outcome or "", "changed": turn.changed}
         return self._observe(), turn.reward, turn.done and turn.counts, turn.done and not turn.counts, info
 
-    def render(self) -> str | None:  # type: ignore[override]  # Gymnasium's own environments return a text, too
+    def render(self) -> str | None:
         """The dialogue so far as a text, in the mode "ansi"."""
         if self.render_mode != "ansi":
             return None

@@ -585,6 +585,14 @@ class WorldAdapter(ABC):
         """
         return None
 
+    # Plug-ins
+
+    @property
+    def plugin_checks(self) -> Mapping[str, Callable[[str], None]]:
+        """Checks of plug-ins that only this world takes, by their kind: `toolsets`. They are called with the plug-in's name,
+        and raise `ContractError` if it breaks its contract."""
+        return {}
+
     # Benchmarks
 
     @property

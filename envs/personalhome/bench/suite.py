@@ -281,12 +281,17 @@ class FilmedInstance(SceneInstance):
         return blueprint.model_copy(update={"household": household})
 
 
-class ScenesSuite(PersonalHomeSuite):
+class ScenesSuite(contract.Suite):
     """1,684 episodes in 100 households with transcripts."""
 
     name = SCENES_NAME
+    settings = ("agentic", "sole")
     instance = SceneInstance
     labels = ("category", "difficulty", "domain")
+
+    def near_misses(self, instance: SceneInstance, setting: str) -> Iterator[tuple[str, Agent]]:
+        """The near miss by which each instance was checked."""
+        yield "a wrong answer", AnswersWrongly()
 
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
