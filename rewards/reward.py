@@ -7,10 +7,14 @@ Invariant: nothing outside the file knows the reward by name, except rewards tha
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import Any, get_type_hints
+
+from homerl.envs.core.world import ContractError, StepFacts, ToolCall, require_clause
 
 
 def refuse_negative_settings(settings: Mapping[str, Any]) -> None:
@@ -81,3 +85,35 @@ class Reward:
         if unknown := self.older.keys() - {argument.name for argument in own}:
             raise ValueError(f"there is no setting '{min(unknown)}', which `older` names")
         return {argument.name: RewardSetting(hints[argument.name], argument.default) for argument in own}
+
+
+_CODE = "device('1').turn_on()"
+SAMPLE_FACTS = (  # steps of every kind, as an episode may have them
+    StepFacts(1, 0.0, 0.0),
+    StepFacts(1, 0.0, 0.5, changed=("1.state",), calls=(ToolCall("turn_on", {"did": "1"}),), met=(0,), closes=False),
+    StepFacts(2, 0.5, 0.5, blocked=("unknown_device",), calls=(ToolCall("turn_on", {"did": "x"}),) * 9, closes=False),
+    StepFacts(4, 0.5, 0.0, code=_CODE, code_tokens=2000, error="it failed", changed=("2.state",), side_effects_after=3),
+    StepFacts(5, 0.5, 1.0, last=True, opens_turn=False, met=(0, 1), intent=1),
+    StepFacts(5, 0.0, 0.0, last=True, closing_flaw="false claim", side_effects_before=2, side_effects_after=1),
+)
+
+
+def check_reward(reward: Reward) -> None:
+    """Check what recipes and stored trajectories need of a reward, on steps of every kind.
+
+    Raises:
+        ContractError: The reward breaks its contract. The message names the clause and the step.
+    """
+    require_clause(reward.weight >= 0 and math.isfinite(reward.weight), "the weight is below 0", reward.weight)
+    require_clause(isinstance(reward.card, str) and reward.card.strip(), "`card` says nothing", reward.card)
+    try:
+        settings = {name: setting.default for name, setting in reward.recipe_settings.items()}
+        reward.check(settings)
+    except ValueError as error:
+        raise ContractError(f"the settings cannot be used: {error}") from error
+    for facts, on in product(SAMPLE_FACTS, (False, True)):
+        switches = dict.fromkeys(reward.switches, on)
+        earned, again = (reward.earn(facts, **settings, **switches) for _ in range(2))
+        number = isinstance(earned, int | float) and math.isfinite(earned)
+        require_clause(number, f"it earns {earned!r}, which is no finite number", facts, "step")
+        require_clause(earned == again, "the same step earns something else the second time", facts, "step")

@@ -222,7 +222,9 @@ def test_what_a_world_has_not_is_refused_by_name(tmp_path):
 def test_the_lamp_keeps_the_contract_of_worlds():
     code = (
         "from homerl.envs.core.world import check_world; from homerl.envs.lamp.situation import LampEnv;"
-        "check_world(LampEnv(0, 40), [{'name': 'set_level', 'level': 40}, {'name': 'set_level', 'level': 200}])"
+        "check_world(LampEnv(0, 40), [{'name': 'set_level', 'level': 40}, {'name': 'set_level', 'level': 200}]);"
+        "from homerl.worlds.plugin_checks import check_world_adapter; from homerl.worlds.registry import known_worlds;"
+        "check_world_adapter(known_worlds()['lamp'])"
     )
     done = forked.python(code, HOMERL_WORLDS=str(WORLDS))
     assert done.returncode == 0, done.stderr

@@ -24,7 +24,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parents[2]  # the folder of `envs` and `rewards`
 TOPS = ("envs", "rewards")
 # no plug-ins, then and now
-OWN_OF_WORLDS = ("behaviour_rates", "contract", "paraphraser", "registry", "sources", "visit_contract")
+OWN_OF_WORLDS = ("behaviour_rates", "contract", "paraphraser", "plugin_checks", "registry", "sources", "visit_contract")
 OLD_LOSSES = ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "gspo")
 # The longest that fits counts; what follows it is kept.
 NEW_NAMES = {

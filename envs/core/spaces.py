@@ -41,6 +41,24 @@ class AnyText(spaces.Space[str]):
         return "AnyText()"
 
 
+class JsonObjects(spaces.Space[list[dict[str, Any]]]):
+    """Lists of JSON objects, such as messages or the schemas of tools."""
+
+    def sample(self, mask: None = None, probability: None = None) -> list[dict[str, Any]]:
+        """0 to 3 objects of one text each."""
+        return [{_draw_text(self.np_random): _draw_text(self.np_random)} for _ in range(self.np_random.integers(4))]
+
+    def contains(self, x: Any) -> bool:
+        """Whether `x` is a list of objects that JSON can write."""
+        return isinstance(x, list) and all(isinstance(item, dict) and _fits_json(item) for item in x)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JsonObjects)
+
+    def __repr__(self) -> str:
+        return "JsonObjects()"
+
+
 class ToolCalls(spaces.Space[dict[str, Any]]):
     """All calls of the given tools that fit their schemas: `{"name": ...}` together with the arguments."""
 
@@ -68,11 +86,11 @@ class ToolCalls(spaces.Space[dict[str, Any]]):
         return f"ToolCalls({', '.join(self.parameters)})"
 
 
-def _fits_json(call: Mapping[str, Any]) -> bool:
-    """Whether JSON can write a call: it has neither NaN nor infinity."""
+def _fits_json(value: Mapping[str, Any]) -> bool:
+    """Whether JSON can write an object: it has neither NaN nor infinity, nor what is no plain data."""
     try:
-        return bool(json.dumps(call, allow_nan=False))
-    except ValueError:
+        return bool(json.dumps(value, allow_nan=False))
+    except (ValueError, TypeError):
         return False
 
 

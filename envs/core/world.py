@@ -217,7 +217,13 @@ class WorldError(Exception):
 
 
 class ContractError(AssertionError):
-    """A world breaks the contract. The message names the clause and the action."""
+    """A world, or another plug-in, breaks its contract. The message names the clause, and what it was tried with."""
+
+
+def require_clause(holds: Any, clause: str, tried: Any = None, what: str = "tried with") -> None:
+    """Raise `ContractError` with the clause, and with what it was tried with, unless the clause holds."""
+    if not holds:
+        raise ContractError(f"{clause} ({what}: {tried!r})")
 
 
 def check_world(world: World, actions: Iterable[Action]) -> None:
@@ -239,54 +245,57 @@ def check_world(world: World, actions: Iterable[Action]) -> None:
     for action in [*actions, {"name": "no such tool"}]:
         frozen = copy.deepcopy(dict(action))
         key, twin = world.state_key(), world.fork()
-        _require_clause(twin.state_key() == key, "a fork has another state key", action)
+        _require_of_action(twin.state_key() == key, "a fork has another state key", action)
         here, there = world.step(action), twin.step(action)
-        _require_clause(dict(action) == frozen, "step changed its action", action)
+        _require_of_action(dict(action) == frozen, "step changed its action", action)
         _check_step_result(here, action)
-        _require_clause(here == there, "equal keys behaved differently", action)
-        _require_clause(world.state_key() == twin.state_key(), "equal keys led to different keys", action)
+        _require_of_action(here == there, "equal keys behaved differently", action)
+        _require_of_action(world.state_key() == twin.state_key(), "equal keys led to different keys", action)
         same = carried.step(copy.deepcopy(frozen)) == here and carried.state_key() == twin.state_key()
-        _require_clause(same, "a pickled copy behaved differently", action)
+        _require_of_action(same, "a pickled copy behaved differently", action)
         info = here[4]
         gained = last is None or abs(here[1] - (info["progress"] - last)) < 1e-9
-        _require_clause(gained, "the reward is not the gain in progress", action)
+        _require_of_action(gained, "the reward is not the gain in progress", action)
         last = info["progress"]
-        _require_clause(bool(info["changed"]) == (world.state_key() != key), "`changed` and the state key disagree", action)
+        _require_of_action(
+            bool(info["changed"]) == (world.state_key() != key), "`changed` and the state key disagree", action
+        )
         if action.get("name") == "no such tool":
-            _require_clause(info["blocked"] is not None, "an unknown tool was not blocked", action)
-            _require_clause(world.state_key() == key, "a refused call changed something", action)
+            _require_of_action(info["blocked"] is not None, "an unknown tool was not blocked", action)
+            _require_of_action(world.state_key() == key, "a refused call changed something", action)
     key, twin = world.state_key(), world.fork()
     for action in actions:
         twin.step(action)
-    _require_clause(world.state_key() == key, "a fork's steps reached its parent", None)
+    _require_of_action(world.state_key() == key, "a fork's steps reached its parent", None)
+
+
+def _require_of_action(holds: Any, clause: str, action: Any) -> None:
+    require_clause(holds, clause, action, "action")
 
 
 def _check_tools(tools: list[dict[str, Any]]) -> None:
     names = []
     for tool in tools:
         function = tool.get("function", {})
-        _require_clause(tool.get("type") == "function" and function.get("name"), "a tool is not an OpenAI function", tool)
-        _require_clause(function.get("parameters", {}).get("type") == "object", "a tool's parameters are no object", tool)
+        _require_of_action(tool.get("type") == "function" and function.get("name"), "a tool is not an OpenAI function", tool)
+        _require_of_action(function.get("parameters", {}).get("type") == "object", "a tool's parameters are no object", tool)
         names.append(function["name"])
-    _require_clause(names and len(set(names)) == len(names), "tool names are missing or repeated", names)
+    _require_of_action(names and len(set(names)) == len(names), "tool names are missing or repeated", names)
 
 
 def _check_step_result(result: tuple[Any, ...], action: Action) -> None:
     observation, reward, terminated, truncated, info = result
-    _require_clause(isinstance(observation, str), "the observation is not text", action)
-    _require_clause(isinstance(reward, float), "the reward is not a float", action)
-    _require_clause(isinstance(terminated, bool) and isinstance(truncated, bool), "ends are not booleans", action)
-    _require_clause({"progress", "blocked", "error", "changed"} <= set(info), "info lacks a key", action)
-    _require_clause(0.0 <= info["progress"] <= 1.0, "progress is outside 0..1", action)
+    _require_of_action(isinstance(observation, str), "the observation is not text", action)
+    _require_of_action(isinstance(reward, float), "the reward is not a float", action)
+    _require_of_action(isinstance(terminated, bool) and isinstance(truncated, bool), "ends are not booleans", action)
+    _require_of_action({"progress", "blocked", "error", "changed"} <= set(info), "info lacks a key", action)
+    _require_of_action(0.0 <= info["progress"] <= 1.0, "progress is outside 0..1", action)
 
 
-def _require_clause(holds: Any, clause: str, action: Any) -> None:
-    if not holds:
-        raise ContractError(f"{clause} (action: {action!r})")
-
-
-def register_environment(name: str, entry_point: str) -> None:
+def register_environment(name: str, entry_point: str, **arguments: Any) -> None:
     """Register an environment so that `gymnasium.make` returns it without Gymnasium's default wrappers.
+
+    `arguments` are passed to its constructor, unless `gymnasium.make` is given others.
 
     The papers' users read `env.engine` and step before the first reset, which the wrappers do not allow. Gymnasium's
     registry reads no entry points, so the package of an environment calls this when it is imported. Where Gymnasium is not
@@ -297,4 +306,4 @@ def register_environment(name: str, entry_point: str) -> None:
     import gymnasium
 
     if name not in gymnasium.registry:
-        gymnasium.register(id=name, entry_point=entry_point, order_enforce=False, disable_env_checker=True)
+        gymnasium.register(id=name, entry_point=entry_point, order_enforce=False, disable_env_checker=True, kwargs=arguments)

@@ -6,7 +6,7 @@ Invariant: importing this module loads nothing heavy; each part is imported on f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from homerl.envs.core.plugins import late
@@ -66,6 +66,13 @@ class HomeEnvWorld(WorldAdapter):
         from homerl.envs.homeenv.visits import HomeVisits
 
         return HomeVisits()
+
+    @property
+    def plugin_checks(self) -> Mapping[str, Callable[[str], None]]:
+        """Toolsets are this world's own."""
+        from homerl.envs.homeenv.maker.toolset_check import check_toolset
+
+        return {"toolsets": check_toolset}
 
     persona = late("homerl.envs.homeenv.tasks.persona", "HomePersona")
     paraphraser = late("homerl.envs.homeenv.tasks.paraphrase", "HomeParaphraser")

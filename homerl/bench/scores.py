@@ -22,6 +22,8 @@ from homerl.play.metrics.contract import Mean, Share
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.registry import world_of
 
+GRADER = "grader"  # the key of the grader's version in a result; those of before have none
+
 
 def build_result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> dict[str, Any]:
     """What a suite stores of one episode, beside its trajectory; the tokens are those of the agent. `fault` is there only
@@ -37,6 +39,7 @@ def build_result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0
             **({} if devices is None else {"devices": devices}),
             "outcome": str(trajectory.outcome),
             "success": trajectory.success,
+            GRADER: world.grader,
             **count_metrics(Mean, trajectory, world, {"tokens": tokens, "prompt_tokens": prompt_tokens}),
             "error": [failure.dimension, failure.type] if failure else None,
             "undecided": failure is not None and any(case.rule == "undecided" for case in world.cases(trajectory)),

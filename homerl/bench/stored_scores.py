@@ -21,7 +21,7 @@ from typing import Any
 
 from homerl.bench.judge import FILE, apply_stored_verdicts, judge_agreement
 from homerl.bench.runner import NothingScored, why_nothing_scored
-from homerl.bench.scores import build_result_row, is_complete_score, score_results
+from homerl.bench.scores import GRADER, build_result_row, is_complete_score, score_results
 from homerl.bench.suites import labels_in_trajectories, labels_of_blueprint
 from homerl.envs.core.documents import InputError, read_json, validate_document, write_atomic
 from homerl.envs.core.model import Model
@@ -131,6 +131,9 @@ def rescore_run(run: Path) -> str:
         if row != stored:
             key = next(key for key in row | stored if row.get(key) != stored.get(key))
             where = f"{folder / 'results.jsonl'}:{number}"
+            if row.get(GRADER) != stored.get(GRADER):
+                what = f"{row['id']}: version {stored[GRADER]} of the grader judged it, and this is version {row[GRADER]}"
+                raise InputError(what, where, "run the suite again, or rescore it with the homerl that played it")
             raise InputError(f"{row['id']}: {key} is {stored.get(key)}, rescored {row.get(key)}", where, "it was edited")
     scored = score_results(again, labels_in_trajectories(trajectories)) | (
         {"judge": judge_agreement(read_rows(folder / FILE), by)} if by else {}
@@ -162,4 +165,5 @@ def rescore_trajectory(trajectory: Trajectory, stored: Mapping[str, Any]) -> dic
     # no replay can compute token counts, labels and the number of the run
     kept = {key: stored[key] for key in (*UNSEEN, *labels_of_blueprint(trajectory.blueprint)) if key in stored}
     row = build_result_row(trajectory, 0) | kept
-    return {key: value for key, value in row.items() if key in stored or not (key in METRICS and METRICS[key].newer)}
+    newer = {GRADER, *(key for key, metric in METRICS.items() if metric.newer)}
+    return {key: value for key, value in row.items() if key in stored or key not in newer}

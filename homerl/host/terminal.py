@@ -87,7 +87,8 @@ def waiting_spinner(what: str) -> Status:
 
 def count_with_noun(number: int, thing: str) -> str:
     """`1 device`, `3 devices` or `3 trajectories`: a number with its noun."""
-    several = f"{thing[:-1]}ies" if thing.endswith("y") and thing[-2] not in "aeiou" else f"{thing}s"
+    ending = "es" if thing.endswith("s") else "s"
+    several = f"{thing[:-1]}ies" if thing.endswith("y") and thing[-2] not in "aeiou" else f"{thing}{ending}"
     return f"{number:,} {thing if number == 1 else several}"
 
 

@@ -61,6 +61,7 @@ class _KnownKeys(BaseModel):
     families: list[str] = []
     subcategories: list[str] = []
     run: Count = 0
+    grader: Count = 0
     released: Annotated[float, Field(ge=-1, le=1)] = -1.0
     error: list[str] | None = None
     undecided: bool = False

@@ -336,6 +336,14 @@ class Suite(ABC):
         """
         return None
 
+    def near_misses(self, instance: Any, setting: str) -> Iterable[tuple[str, Agent]] | None:
+        """Agents that make one mistake each, with what it is: the grader must fail them (`homerl bench validate`).
+
+        None, the default, lets homerl leave out acts of the expert. A suite whose tasks have nearer misses makes them here;
+        none of an instance is an empty iterable, which is counted.
+        """
+        return None
+
     def printed(self) -> Mapping[str, Any]:
         """The results that the suite's paper reports, or an empty mapping.
 
@@ -420,6 +428,8 @@ class WorldAdapter(ABC):
         taxonomy: The name of its error taxonomy.
         dimensions: The dimensions of the taxonomy: key to description.
         labels: Attributes of blueprints, texts, by which the results of held-out suites are grouped.
+        grader: The version of what decides on success: goals, answers, limits. Results have it. Raise it with each change by
+            which an episode may be judged otherwise than before.
 
     Example:
         class LampWorldAdapter(WorldAdapter):
@@ -444,6 +454,7 @@ class WorldAdapter(ABC):
     taxonomy: str = "homerl"
     dimensions: Mapping[str, str] = {"outcome": "how the episode ended"}
     labels: tuple[str, ...] = ()
+    grader: int = 1
 
     # Tasks
 
@@ -573,6 +584,14 @@ class WorldAdapter(ABC):
         cannot do a role-play.
         """
         return None
+
+    # Plug-ins
+
+    @property
+    def plugin_checks(self) -> Mapping[str, Callable[[str], None]]:
+        """Checks of plug-ins that only this world takes, by their kind: `toolsets`. They are called with the plug-in's name,
+        and raise `ContractError` if it breaks its contract."""
+        return {}
 
     # Benchmarks
 

@@ -146,7 +146,7 @@ def find_instance_flaws(instance: HomeInstance) -> Iterator[str]:
             yield f"the reference fails ({setting})"
     if _play_once(instance, "eia", DOES_NOTHING).success:
         yield "doing nothing succeeds"
-    if any(_play_once(instance, "eia", wrong).success for wrong in _near_miss_agents(instance)):
+    if any(_play_once(instance, "eia", wrong).success for _, wrong in near_miss_agents(instance)):
         yield "a near miss succeeds"
 
     def play_meddler(calls: Sequence[Call]) -> Trajectory:
@@ -166,25 +166,26 @@ def _play_once(instance: HomeInstance, setting: Setting, agent: Oracle) -> Traje
     return asyncio.run(play(episode, agent, ScriptedUser()))
 
 
-def _near_miss_agents(instance: HomeInstance) -> Iterator[Oracle]:
-    """Agents with one mistake: a wrong device or value, one device missing, no condition or question, or a wrong answer."""
+def near_miss_agents(instance: HomeInstance) -> Iterator[tuple[str, Oracle]]:
+    """Agents with one mistake, and what it is."""
     (intent,) = instance.blueprint.intents[-1:]
     rng = random.Random(instance.id)
     calls = list(intent.automation.actions if intent.automation else intent.plan)
     if calls:
-        yield CallsFirst(lambda episode: _calls_on_other_device(calls, episode, rng), DOES_NOTHING)
+        yield "another device", CallsFirst(lambda episode: _calls_on_other_device(calls, episode, rng), DOES_NOTHING)
         *first, last = calls
         value = last.args[-1] if last.args else None
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             other = last.model_copy(update={"args": (*last.args[:-1], value + rng.choice((-5, -1, 1, 5)))})
-            yield CallsFirst(lambda episode: [*first, other], DOES_NOTHING)
+            yield "another value", CallsFirst(lambda episode: [*first, other], DOES_NOTHING)
     if len({call.did for call in calls}) > 1:
         rest = [call for call in calls if call.did != calls[-1].did]
-        yield CallsFirst(lambda episode: rest, DOES_NOTHING)
+        yield "without one device", CallsFirst(lambda episode: rest, DOES_NOTHING)
     if intent.automation or intent.clarify:
-        yield CallsFirst(lambda episode: calls, DOES_NOTHING)
+        missing = "no automation" if intent.automation else "no question"
+        yield missing, CallsFirst(lambda episode: calls, DOES_NOTHING)
     if intent.answer is not None:
-        yield _agent_that_replies(_wrong_answer_to(intent.answer))
+        yield "a wrong answer", _agent_that_replies(_wrong_answer_to(intent.answer))
 
 
 def _calls_on_other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) -> list[Call]:
@@ -245,6 +246,10 @@ class HomeSuite(contract.Suite):
     settings = ("eia", "dr")
     instance = HomeInstance
     labels = ("category", "subcategory", "size")
+
+    def near_misses(self, instance: HomeInstance, setting: str) -> Iterator[tuple[str, Oracle]]:
+        """The near misses by which each instance was checked."""
+        return near_miss_agents(instance)
 
     @property
     def count(self) -> int:
@@ -399,6 +404,10 @@ class OwnHome(contract.Suite):
     settings = ("eia", "dr")
     instance = HomeInstance
     labels = ("category", "subcategory", "size")
+
+    def near_misses(self, instance: HomeInstance, setting: str) -> Iterator[tuple[str, Oracle]]:
+        """The near misses by which each instance was checked."""
+        return near_miss_agents(instance)
 
     def of_homes(self, files: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> OwnHome:
         """The suite of these files, with `toolset` and `prompt` in the setting EIA."""

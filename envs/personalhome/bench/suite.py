@@ -29,9 +29,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 from homerl.envs.core.documents import InputError
+from homerl.envs.core.messages import text_message
 from homerl.envs.core.model import Model
 from homerl.envs.core.state_encoding import text_hash
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
@@ -55,7 +56,9 @@ from homerl.envs.personalhome.tasks.blueprint import (
 from homerl.envs.personalhome.tasks.expert import right_answer, wrong_answer
 from homerl.envs.personalhome.tasks.questions.question_maker import QuestionWording, draw_questions, load_phrases
 from homerl.envs.personalhome.tasks.situation import answer_goals
-from homerl.play.episode import EpisodeLimits
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.loop import Agent
+from homerl.play.situation import Reply
 from homerl.worlds import contract
 
 NAME = "personalhome-bench"
@@ -100,6 +103,16 @@ class PersonalHomeInstance(Model):
         return EpisodeLimits(1, TURNS + 1, TURNS + 1)
 
 
+class AnswersWrongly:
+    """An agent whose answer has the right form, and is wrong or less right."""
+
+    name = "wrong"
+
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The wrong answer."""
+        return [Reply(text_message(wrong_answer(cast(PersonalHomeBlueprint, episode.blueprint), random.Random(0))))]
+
+
 class PersonalHomeSuite(contract.Suite):
     """4,000 episodes in 1,000 households."""
 
@@ -107,6 +120,10 @@ class PersonalHomeSuite(contract.Suite):
     settings = ("agentic", "sole")
     instance = PersonalHomeInstance
     labels = ("category", "difficulty")
+
+    def near_misses(self, instance: PersonalHomeInstance, setting: str) -> Iterator[tuple[str, Agent]]:
+        """The near miss by which each instance was checked."""
+        yield "a wrong answer", AnswersWrongly()
 
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
@@ -271,6 +288,10 @@ class ScenesSuite(contract.Suite):
     settings = ("agentic", "sole")
     instance = SceneInstance
     labels = ("category", "difficulty", "domain")
+
+    def near_misses(self, instance: SceneInstance, setting: str) -> Iterator[tuple[str, Agent]]:
+        """The near miss by which each instance was checked."""
+        yield "a wrong answer", AnswersWrongly()
 
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress

@@ -25,7 +25,7 @@ from homerl.envs.simuhome.sim.episode_file import read_episode
 from homerl.envs.simuhome.tasks.answer_checks import expert_reply
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
-from homerl.envs.simuhome.tasks.expert import BASELINES
+from homerl.envs.simuhome.tasks.expert import BASELINES, ExpertWithoutLastAct
 from homerl.envs.simuhome.tasks.sentences import check_simuhome_language
 from homerl.envs.simuhome.tasks.situation import MAX_TURNS
 from homerl.play.episode import EpisodeLimits
@@ -77,6 +77,12 @@ class SimuHomeSuite(contract.Suite):
         check_simuhome_language(language)
         places = product(GROUPS, range(PER_GROUP))
         return TOTAL, (make_simuhome_instance(*place, seed, language, dropped) for place in places)
+
+    def near_misses(self, instance: SimuHomeInstance, setting: str) -> Iterator[tuple[str, Agent]]:
+        """A refusal without the right reason, and for tasks that are done by acts: the expert's, but for the last one."""
+        yield "a refusal without the reason", BASELINES["refuses"]()
+        if instance.blueprint.episode_file.is_decided_by_rule:
+            yield "without the last act", ExpertWithoutLastAct()
 
     def printed(self) -> Mapping[str, Any]:
         """The figures that the paper prints."""

@@ -195,6 +195,18 @@ class SimuHomeExpert:
         return plan
 
 
+class ExpertWithoutLastAct(SimuHomeExpert):
+    """The expert, but it leaves out the last call of its plan that acts. A plan without such a call is followed as it is."""
+
+    name = "without-last-act"
+
+    def _plan_for(self, situation: SimuHomeSituation) -> list[list[Action]]:
+        *parts, finish = super()._plan_for(situation)
+        acting = [at for at, part in enumerate(parts) if part and part[-1]["name"] in (*ACTS, "schedule_workflow")]
+        rest = [part[:-1] if at == max(acting, default=None) else part for at, part in enumerate(parts)]
+        return [*filter(None, rest), finish]
+
+
 MISTAKES = ("another device", "another value", "a call left out", "finished too soon", "a call that is cut off")
 
 

@@ -9,6 +9,8 @@ Invariants:
 
 from __future__ import annotations
 
+import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from typing import Any, Generic, TypeVar
 import homerl.train.credit
 from homerl.envs.core.model import Model
 from homerl.envs.core.plugins import discover, sort_plugins
+from homerl.envs.core.world import require_clause
 
 Keys = TypeVar("Keys", bound=Model)
 
@@ -90,3 +93,46 @@ class CreditMode(ABC, Generic[Keys]):
 def list_credit_modes() -> Mapping[str, CreditMode[Any]]:
     """Every credit mode by name."""
     return sort_plugins(discover(homerl.train.credit, "MODE", CreditMode, ("contract",)))
+
+
+SAMPLE_GROUPS: tuple[Group, ...] = (
+    (CreditInput([1.0]), CreditInput([0.0])),
+    (CreditInput([0.5, -0.2, 1.0]), CreditInput([0.0]), CreditInput([0.5, 0.5]), CreditInput([-0.2, 0.0, 0.0, 0.0])),
+    (
+        CreditInput([1.0, 0.0], states=["a", "b"]),
+        CreditInput([0.0, 0.5], states=["a", "c"]),
+        CreditInput([0.0], states=["a"]),
+    ),
+)
+
+
+def check_credit_mode(mode: CreditMode[Any], settings: Any) -> None:
+    """Check what the trainer needs of a credit mode, on groups of different lengths, with and without states.
+
+    Args:
+        mode: The mode.
+        settings: A recipe's `rlve`, with the mode's keys.
+
+    Raises:
+        ContractError: The mode breaks its contract. The message names the clause and the group.
+    """
+    require_clause(isinstance(mode.sentence, str) and mode.sentence.strip(), "`sentence` says nothing", mode.sentence)
+    mode.keys()  # each key has a default
+    refusals = [*mode.refuse(settings, 8)]
+    require_clause(all(isinstance(why, str) for why in refusals), "`refuse` yields something that is no text", refusals)
+    for group in SAMPLE_GROUPS:
+        given = copy.deepcopy(group)
+        credit, again = (mode.rule(given, settings) for _ in range(2))
+        require_clause(given == group, "`rule` changed the group that it was given", group, "group")
+        require_clause(len(credit) == len(group), f"`rule` gives {len(credit)} rollouts for {len(group)}", group, "group")
+        for row, played in zip(credit, group, strict=True):
+            of = f"`rule` gives {len(row)} advantages for {len(played.rewards)} steps"
+            require_clause(len(row) == len(played.rewards), of, group, "group")
+        finite = all(isinstance(value, int | float) and math.isfinite(value) for row in credit for value in row)
+        require_clause(finite, f"an advantage is no finite number: {credit}", group, "group")
+        require_clause(
+            [*map(list, credit)] == [*map(list, again)], "`rule` gives something else the second time", group, "group"
+        )
+    figures = mode.metrics(SAMPLE_GROUPS, settings)
+    named = all(name.startswith(f"{mode.name}/") for name in figures)
+    require_clause(named, f"a metric is not named `{mode.name}/...`", [*figures])

@@ -10,6 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import Any, Generic, TypeVar
 import homerl.train.losses
 from homerl.envs.core.model import Model
 from homerl.envs.core.plugins import discover, sort_plugins
+from homerl.envs.core.world import require_clause
 from homerl.train.tensor_shapes import TokenFlags, TokenLogps, TokenRollouts, TokenValues
 
 Keys = TypeVar("Keys", bound=Model)
@@ -137,3 +139,51 @@ def list_losses() -> Mapping[str, Loss[Any]]:
 def rollout_sums(values: TokenValues, rollout: TokenRollouts) -> TokenValues:
     """At each token, the sum of `values` over the tokens of its rollout."""
     return values.new_zeros(len(values)).index_add(0, rollout, values)[rollout]  # no more rollouts than tokens
+
+
+def check_loss(loss: Loss[Any], settings: Any) -> None:
+    """Check what the objective needs of a loss, on rollouts of different lengths.
+
+    Args:
+        loss: The loss.
+        settings: A recipe's `rlve`, with the loss's keys.
+
+    Raises:
+        ContractError: The loss breaks its contract. The message names the clause.
+    """
+    import torch
+
+    require_clause(isinstance(loss.sentence, str) and loss.sentence.strip(), "`sentence` says nothing", loss.sentence)
+    loss.keys()  # each key has a default
+    refusals = [*loss.refuse(settings)]
+    require_clause(all(isinstance(why, str) for why in refusals), "`refuse` yields something that is no text", refusals)
+    counts = [1, 4, 3]
+    rollout = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    steps = torch.linspace(-1, 1, len(rollout))
+    old, advantages = -1.5 + steps.cos(), steps.sign() * (1 + steps.abs())
+
+    def tokens_of(chosen: Any) -> Tokens:
+        logps = (old[chosen] + 0.3 * steps[chosen]).requires_grad_()
+        numbers = torch.unique(rollout[chosen], return_inverse=True)[1]
+        return Tokens(logps, old[chosen], advantages[chosen], numbers)
+
+    whole = tokens_of(torch.ones_like(rollout, dtype=torch.bool))
+    found = loss.losses(whole, settings)
+    for name, values in (("losses", found.losses), ("low", found.low), ("high", found.high)):
+        shape = f"`{name}` has the shape {tuple(values.shape)} for {len(rollout)} tokens"
+        require_clause(values.shape == rollout.shape, shape, counts, "tokens of the rollouts")
+    require_clause(bool(found.losses.isfinite().all()), "a loss is no finite number", found.losses.tolist(), "losses")
+    require_clause(found.losses.requires_grad, "`losses` have no gradient: they do not follow from `tokens.logps`")
+    (gradient,) = torch.autograd.grad(found.losses.sum(), [whole.logps], allow_unused=True)
+    moved = gradient is not None and bool(gradient.isfinite().all()) and bool(gradient.any())
+    require_clause(moved, "the gradient for `tokens.logps` is zero or no finite number", gradient, "gradient")
+    for number in range(len(counts)):
+        chosen = rollout == number
+        alone = loss.losses(tokens_of(chosen), settings).losses
+        same = torch.allclose(alone, found.losses[chosen], atol=1e-6)
+        require_clause(same, "a token's loss depends on other rollouts of its pass", counts, "tokens of the rollouts")
+    totals = Totals(rollouts=3, tokens=8, global_tokens=16, world_size=2, max_episode_tokens=64)
+    for count in (0, 1, 8):
+        weight = loss.weight(count, totals)
+        finite = isinstance(weight, int | float) and math.isfinite(weight) and weight >= 0
+        require_clause(finite, f"a token's weight is {weight!r}: no number of at least 0", count, "tokens of its rollout")

@@ -1,4 +1,4 @@
-"""`homerl bench build`, `bench run` and `bench rescore`: suites, and what a model does in them."""
+"""`homerl bench build`, `run`, `rescore` and `validate`: suites, what a model does in them, and if graders are right."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from homerl.envs.core.documents import InputError
-from homerl.host.terminal import Command, MaxTokens, OnCpu, Seed, Served, console
+from homerl.host.exit_codes import RunStopped
+from homerl.host.terminal import Command, MaxTokens, OnCpu, Seed, Served, console, count_with_noun
 
 
 def bench_build(
@@ -128,8 +129,33 @@ def bench_rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench r
     console.print(again(run))
 
 
+def bench_validate(
+    suite: Annotated[str, typer.Argument(help="the name of a suite, or a file of `bench build`")],
+    setting: Annotated[str | None, typer.Option(help="a setting of the suite; default: its first")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="check only LIMIT instances, spread evenly over the suite")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="a file for what was found in each instance, as JSON Lines")] = None,
+) -> None:
+    """Check a suite's grader: on each instance the expert passes, and doing nothing or a near miss fails."""
+    from homerl.bench.grader_validation import validate_suite
+    from homerl.host.progress_bar import progress_bar, progress_updater
+    from homerl.play.trajectory import write_rows
+
+    with progress_bar() as bar:
+        task = bar.add_task(f"validate {Path(suite).name}", total=None, note=setting or "")
+        found = validate_suite(suite, setting, limit, progress_updater(bar, task))
+    if out is not None:
+        write_rows(out, found.to_rows())
+    console.print(found.describe(), highlight=False)
+    if found.flawed:
+        of = count_with_noun(len(found.instances), "instance")
+        raise RunStopped(f"the grader judges {len(found.flawed)} of {of} wrongly")
+
+
 COMMAND = (
     Command("bench build", "measure", bench_build, "homerl bench build SUITE --home home.json --out built"),
     Command("bench run", "measure", bench_run, "homerl bench run SUITE --model runs/mine/rlve/model --cpu --out runs/bench"),
     Command("bench rescore", "measure", bench_rescore, "homerl bench rescore runs/bench"),
+    Command("bench validate", "measure", bench_validate, "homerl bench validate SUITE --limit 50"),
 )
