@@ -39,7 +39,7 @@ from homerl.worlds.registry import known_worlds
 ROOT = Path(__file__).parents[1]
 PAGES = [page for page in ("README.md", "CONTRIBUTING.md") if (ROOT / page).exists()]
 PAGES += sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
-OURS = ("homerl", "docs", "envs", "recipes", "rewards", "scripts", "tests")
+OURS = ("homerl", "docs", "envs", "interop", "recipes", "rewards", "scripts", "tests")
 PROGRAMS = ("homerl", "accelerate", "torchrun", "python", "vllm")
 SCRIPT = re.compile(r"(\./)?scripts/\S+")
 STARTED = {"homerl": "homerl.app.cli", "accelerate": "accelerate.commands.accelerate_cli"}  # what runs here: program, module
@@ -171,6 +171,8 @@ SHORTER = {
     "accelerate launch recipes/simuhome_quickstart.yaml": TINY.format(world="simuhome"),
     "accelerate launch recipes/synth.yaml": TWO_BLUEPRINTS,
     "homerl run recipes/synth.yaml": TWO_BLUEPRINTS,
+    "homerl export-data recipes/rlve_full.yaml": "--tasks 10",
+    "homerl export-data smarthome-bench": "--tasks 5",
     "homerl diversity --homes": "--homes 2 --each 5",
     "homerl diversity recipes/people.yaml": "--homes 2 --each 5",
 }
@@ -386,7 +388,7 @@ def test_options_named_alone_exist(page):
 
 def foreign(text: str) -> bool:
     """Whether the command is of a program whose options cannot be looked up here."""
-    return bool(re.match(r"(\w+=\S+ )*(vllm|pip|pytest|torchrun)\b|HOMERL_[A-Z]+=", text))
+    return bool(re.match(r"(\w+=\S+ )*(vllm|pip|pytest|torchrun|inspect|vf-eval|uv|hf)\b|HOMERL_[A-Z]+=", text))
 
 
 @cache

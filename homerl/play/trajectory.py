@@ -199,7 +199,7 @@ def trajectory_to_row(trajectory: Trajectory) -> dict[str, Any]:
     blueprint, answer_tool = trajectory.blueprint, trajectory.answer_tool
     return {
         "id": blueprint["id"],
-        "messages": [_message_to_row(message) for message in trajectory.messages],
+        "messages": [message_to_row(message) for message in trajectory.messages],
         "tools": _to_json(trajectory.tools),
         "outcome": str(trajectory.outcome),
         **{name: getattr(trajectory, name) for name in PLAIN_COLUMNS},
@@ -333,7 +333,7 @@ def parse_json_line(line: bytes, where: str) -> dict[str, Any]:
     return row
 
 
-def _message_to_row(message: Message) -> dict[str, Any]:
+def message_to_row(message: Message) -> dict[str, Any]:
     """A message with all keys, so that all rows have the same columns."""
     return {
         "role": message["role"],

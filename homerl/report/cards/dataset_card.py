@@ -99,9 +99,9 @@ def render_dataset_card(
         f"```python\nfrom datasets import load_dataset\nrows = load_dataset({source})\n```\n",
         "Fine-tune on it: `data:` in a recipe of `run: sft`. Check it: `homerl reverify` replays every row.\n",
         "## What is in it\n",
-        _two_columns("figure", "value", _list_figures(facts, stats)),
+        two_column_table("figure", "value", _list_figures(facts, stats)),
         "## Rows\n",
-        _two_columns("column", "what it holds", [*COLUMNS.items()]),
+        two_column_table("column", "what it holds", [*COLUMNS.items()]),
         f"Their schema is `schemas/{schema_file_name('row')}` (format {facts['row']}); `blueprints.jsonl` has a line for "
         "every blueprint that was tried, with what it cost and how it ended.\n",
         "## Made by\n",
@@ -133,7 +133,7 @@ def _list_figures(facts: dict[str, Any], stats: dict[str, Any]) -> list[tuple[st
     ]
 
 
-def _two_columns(first: str, second: str, rows: list[tuple[str, str]]) -> str:
+def two_column_table(first: str, second: str, rows: list[tuple[str, str]]) -> str:
     columns = (FigureColumn(heading, right=False) for heading in (first, second))
     return FigureTable(tuple(columns), [rows]).to_markdown() + "\n"
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -45,6 +44,7 @@ from homerl.report.cards.push_to_hub import (
     strip_file_names,
     upload_to_hub,
 )
+from homerl.report.cards.whole_folder import refuse_other_content, write_whole_folder
 from homerl.train.model_sources import (
     ADAPTER,
     FACTS,
@@ -108,9 +108,7 @@ def export_model(
     trained = run if read_export_facts(run) and is_model_folder(run) else find_trained_stage(run) / "model"
     refuse_unloaded_run_plugins(trained.parent, OF_TASKS)
     folder, repo = resolve_destination(run, to, push)
-    if folder.exists() and not (folder / FACTS).is_file() and not (folder.is_dir() and not any(folder.iterdir())):
-        remedy = "give another name, or move it away"
-        raise InputError("what stands here is no earlier export", str(folder), remedy)
+    refuse_other_content(folder, FACTS)
     if repo:
         check_hub_token(repo)
     facts = _read_facts(trained, repo or folder.name, base, license)
@@ -300,11 +298,7 @@ def check_exported_model(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def _write_export(model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bool, folder: Path, gguf: str | None) -> None:
-    """Fill a folder beside the target, then rename it to the target."""
-    making = folder.with_name(f".{folder.name}.making")
-    shutil.rmtree(making, ignore_errors=True)
-    making.mkdir(parents=True)
-    try:
+    with write_whole_folder(folder) as making:
         file = f"{folder.name}-{gguf}.gguf" if gguf else None
         with name_path_in_errors(folder):
             _fill_folder(making, model, tokenizer, facts, adapter, file)
@@ -313,15 +307,6 @@ def _write_export(model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bo
                 write_gguf(making, making / file, gguf, model.config, tokenizer)
             text = render_modelfile(file, tokenizer.chat_template, model.config.max_position_embeddings)
             write_atomic(making / "Modelfile", text)
-        # An earlier export is deleted only once the new folder has its name.
-        earlier = folder.with_name(f".{folder.name}.earlier")
-        shutil.rmtree(earlier, ignore_errors=True)
-        if folder.exists():
-            folder.rename(earlier)
-        making.rename(folder)
-        shutil.rmtree(earlier, ignore_errors=True)
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
 
 
 def _fill_folder(folder: Path, model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bool, gguf: str | None) -> None:

@@ -1,4 +1,4 @@
-"""What is done with what was played: `homerl compare`, `seeds`, `view episode`, `reverify` and `push-data`."""
+"""What is done with what was played: `homerl compare`, `seeds`, `view episode`, `reverify`, `export-data`, `push-data`."""
 
 from __future__ import annotations
 
@@ -59,6 +59,26 @@ def reverify(file: Annotated[Path, typer.Argument(help="a trajectories.jsonl, or
     console.print(reverify_file(file, restore_situation))
 
 
+def export_data(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="a trajectories.jsonl, a run's folder, a suite, a recipe of tasks, or a world", show_default=False
+        ),
+    ],
+    to: Annotated[Path, typer.Option(help="a folder, made if missing; an earlier export in it is replaced")],
+    tasks: Annotated[int | None, typer.Option(min=1, help="tasks of a suite (default: all) or a recipe (1,000)")] = None,
+    test_share: Annotated[float, typer.Option(help="share of the tasks that is kept for the split `test`")] = 0.1,
+    license: Annotated[str, typer.Option(help="license of the data, as the hub names it")] = "apache-2.0",
+) -> None:
+    """Write dialogues or tasks to a folder as a Hugging Face dataset, and the same rows in OpenAI's form."""
+    from homerl.report.cards.exported_data import write_data_export
+
+    done = write_data_export(source, to, license, tasks, test_share)
+    rows = ", ".join(f"{split} {number:,}" for split, number in done.rows.items())
+    console.print(f"{to}: {done.kind} ({rows})", highlight=False)
+
+
 def push_data(
     run: RunFolder,
     to: Annotated[str, typer.Option(help="a hub id such as org/name")],
@@ -76,5 +96,6 @@ COMMAND = (
     Command("seeds", "measure", seeds, "homerl seeds runs/seed0 runs/seed1 runs/seed2"),
     Command("view episode", "measure", view_episode, "homerl view episode runs/mine/rlve/bench/heldout --episode 3"),
     Command("reverify", "data", reverify, "homerl reverify runs/mine/synth/trajectories.jsonl"),
+    Command("export-data", "data", export_data, "homerl export-data runs/synth --to data/mine"),
     Command("push-data", "data", push_data, "homerl push-data runs/synth --to org/name"),
 )
