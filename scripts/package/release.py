@@ -50,7 +50,7 @@ def release(project: Project) -> None:
     """Check, test, build and tag. Ends the program if something does not hold."""
     if obstacles := [*find_obstacles(project)]:
         sys.exit("release: nothing was done.\n" + "\n".join(f"- {what}" for what in obstacles))
-    for command in ("test --all", "check_package", "check_package --lowest"):
+    for command in ("test --all", "check_package", "check_package --lowest", "site"):
         print(f"release: scripts/{command}", flush=True)
         script, *arguments = command.split()
         if subprocess.run([project.root / "scripts" / script, *arguments], cwd=project.root, check=False).returncode:

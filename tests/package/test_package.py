@@ -128,7 +128,7 @@ def test_a_green_version_is_tested_built_and_tagged_and_not_twice(clone: Path) -
     done = start_release(clone)
     assert done.returncode == 0, done.stderr
     ran = (clone / "ran").read_text().splitlines()
-    assert ran == ["test --all", "check_package", "check_package --lowest"]
+    assert ran == ["test --all", "check_package", "check_package --lowest", "site"]
     assert run_git(clone, "tag").split() == [f"v{PROJECT.version}"] and "Nothing was uploaded" in done.stdout
     again = start_release(clone)
     assert again.returncode == 1 and f"the tag v{PROJECT.version} exists" in again.stderr
