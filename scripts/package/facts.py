@@ -83,10 +83,15 @@ def render_agents_page(project: Project) -> str:
     """The text of AGENTS.md."""
     parts = re.split(r"^## (.+)\n", project.read("CONTRIBUTING.md"), flags=re.M)
     bodies = dict(zip(parts[1::2], parts[2::2], strict=True))
-    chosen = [f"## {name}\n{FENCE.sub('', bodies[name])}" for name in SECTIONS]
+    chosen = [f"## {name}\n{FENCE.sub(_stand_in, bodies[name])}" for name in SECTIONS]
     text = "\n".join([AGENTS_HEAD, *chosen])
     text = re.sub(r"An arrow points to what is imported\..*\n+", "", text)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def _stand_in(block: re.Match[str]) -> str:
+    """What stands for a block of CONTRIBUTING.md: a word for an example, nothing for the drawing."""
+    return "(The example is in CONTRIBUTING.md.)\n" if "```diff" in block[0] else ""
 
 
 def render_citation(project: Project) -> str:
