@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -12,7 +15,6 @@ from package.facts import ROOT, Project
 
 PROJECT = Project()
 WORKFLOW = yaml.safe_load(PROJECT.read(".github/workflows/tests.yml"))
-FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[!c]*.yml"))
 
 
 def test_the_workflow_runs_scripts_of_this_repository_on_the_pythons_of_the_metadata() -> None:
@@ -32,13 +34,27 @@ def test_style_is_checked_by_the_version_of_the_constraints() -> None:
     assert paths and all((ROOT / path).exists() for path in paths)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda path: path.stem)
-def test_a_form_has_fields_that_github_knows(form) -> None:
-    said = yaml.safe_load(form.read_text("utf-8"))
-    assert {"name", "description", "body"} <= said.keys()
-    asked = [field for field in said["body"] if field["type"] != "markdown"]
-    assert {field["type"] for field in asked} <= {"textarea", "input", "dropdown", "checkboxes"}
-    assert len({field["id"] for field in asked}) == len(asked) and all(field["attributes"]["label"] for field in asked)
+SCHEMAS = {
+    "compose-spec": ["compose.yaml"],
+    "citation-file-format": ["CITATION.cff"],
+    "github-workflows": [".github/workflows/tests.yml"],
+    "github-issue-config": [".github/ISSUE_TEMPLATE/config.yml"],
+    "github-issue-forms": [f".github/ISSUE_TEMPLATE/{form}.yml" for form in ("bug", "feature")],
+}
+
+
+@pytest.mark.parametrize(("schema", "file"), [(schema, file) for schema, files in SCHEMAS.items() for file in files])
+def test_a_file_for_others_programs_keeps_their_schema(schema: str, file: str) -> None:
+    carried = Path(pytest.importorskip("check_jsonschema").__file__).parent / f"builtin_schemas/vendor/{schema}.json"
+    validator = jsonschema.validators.validator_for(known := json.loads(carried.read_text("utf-8")))(known)
+    errors = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(load_as_strings(file))]
+    assert not errors, file
+
+
+def load_as_strings(file: str) -> Any:
+    """A YAML file whose days are text, and whose key `on` is no truth value, as GitHub reads them."""
+    text = re.sub(r"^on:", '"on":', PROJECT.read(file), flags=re.M)
+    return json.loads(json.dumps(yaml.safe_load(text), default=str))
 
 
 def test_files_that_these_files_name_exist() -> None:
