@@ -23,6 +23,7 @@ from package.facts import Project  # noqa: E402
 # Files beside docs/, and their pages.
 ADOPTED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 STYLES = {"site.css", "favicon.svg"}  # beside this file
+ITEM = re.compile(r"(\d+\.|[-*+]) +")
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
 DRAWING = re.compile(r"<!-- rooms: .*?<!-- /rooms -->\n", re.S)  # its program would come from a network
@@ -56,12 +57,32 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> 
     """The page with its links turned; the first page with its cards."""
     uri = page.file.src_uri
     source = next((source for source, adopted in ADOPTED.items() if adopted == uri), f"docs/{uri}")
-    parts = FENCE.split(DRAWING.sub("", markdown))
+    parts = FENCE.split(indent_lists(DRAWING.sub("", markdown)))
     text = "".join(part if part.startswith("```") else turn_links(part, source, uri) for part in parts)
     if uri == "index.md":
         head, start, rest = text.partition("\n## ")
         text = head + _render_cards(config.extra["cards"]) + start + rest
     return text
+
+
+def indent_lists(text: str) -> str:
+    """The text with lists as Markdown in Python wants them: what belongs to an item is indented by four blanks (GitHub: by
+    the width of its mark), and after an item of several paragraphs comes a blank line."""
+    lines = list[str]()
+    width, paragraphs, fenced = 0, False, False
+    for line in text.split("\n"):
+        fenced ^= line.startswith("```")
+        item = None if fenced else ITEM.match(line)
+        if item:
+            if paragraphs and lines[-1]:
+                lines.append("")
+            width, paragraphs = len(item[0]), False
+        elif fenced or (line and not line.startswith(" ")):
+            width, paragraphs = 0, False
+        belongs = width and line.startswith(" " * width)
+        paragraphs |= bool(belongs and not lines[-1])
+        lines.append(" " * (4 - width) + line if belongs else line)
+    return "\n".join(lines)
 
 
 def turn_links(text: str, source: str, uri: str) -> str:
