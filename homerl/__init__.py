@@ -8,7 +8,7 @@ What a program of your own needs is here: `load_suite`, `load_tasks`, and the ty
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = ["Task", "TaskEnv", "TaskList", "Turn", "__version__", "load_suite", "load_tasks"]
 
 _MODULES = {

@@ -73,6 +73,8 @@ NOT_RUN = {
         "./scripts/lint": "./scripts/test runs it beside these tests",
         "./scripts/regenerate": "it writes pages of this repository; tests/test_in_tree.py runs it in a copy",
         "./scripts/check_container": "it builds containers, as root",
+        "./scripts/check_package": "it installs environments; tests/package/test_package.py builds the package",
+        "./scripts/site": "tests/package/test_site.py builds the site",
         "./scripts/benchmark": "its result depends on the clock, and it writes into this repository with --store",
         "homerl run": TRIED,
         "HOMERL_": TRIED,

@@ -1,7 +1,7 @@
 """The repository of the app and the component, as Home Assistant's app store and HACS read it.
 
     scripts/publish_app ADDRESS FOLDER   writes it into FOLDER, with a wheel of homerl; ADDRESS is where it will be published
-    app_repository.py --pins             writes the versions that the app installs (`scripts/regenerate` calls it)
+    app_repository.py --pins             writes its version, and those that it installs (`scripts/regenerate` calls it)
 
 Invariant: the app installs versions of constraints.txt only, and the homerl of this tree.
 """
@@ -22,9 +22,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))  # when it is started by itself
+from package.facts import UNPUBLISHED, Project  # noqa: E402
+
 SOURCE = ROOT / "envs/assistant/app"
 PINS = SOURCE / "app/constraints.txt"
-UNPUBLISHED = "https://homerl.example"  # stands in the tree wherever the repository names itself
+VERSIONED = (SOURCE / "app/config.yaml", SOURCE / "custom_components/homerl/manifest.json")
 ADDRESS = re.compile(r"https://[\w.-]+(/[\w.~-]+)+")
 CONTAINER = {"python_version": "3.13", "python_full_version": "3.13.0", "sys_platform": "linux"}  # of the app's Dockerfile
 HEAD = """\
@@ -39,9 +42,15 @@ def app_pins() -> str:
     names = sorted(_reached_packages())
     if unpinned := [name for name in names if name not in pins]:
         raise ValueError(f"constraints.txt has no version of {', '.join(unpinned)}, which the app installs: add it there")
-    version = re.search(r'__version__ = "(.+)"', (ROOT / "homerl/__init__.py").read_text("utf-8"))
-    assert version is not None
-    return HEAD + "\n".join([f"homerl=={version[1]}", *(pins[name] for name in names)]) + "\n"
+    return HEAD + "\n".join([f"homerl=={Project(ROOT).version}", *(pins[name] for name in names)]) + "\n"
+
+
+def write_versions() -> None:
+    """Write the versions that the app installs, and homerl's into what says the app's and the component's."""
+    PINS.write_text(app_pins(), "utf-8")
+    for path in VERSIONED:
+        text = re.sub(r'("?version"?: )"[^"]*"', rf'\g<1>"{Project(ROOT).version}"', path.read_text("utf-8"), count=1)
+        path.write_text(text, "utf-8")
 
 
 def _reached_packages() -> set[str]:
@@ -88,7 +97,7 @@ def main() -> None:
     parser.add_argument("address", help="where it will be published, such as https://github.com/OWNER/NAME")
     parser.add_argument("folder", type=Path, help="a new folder")
     if sys.argv[1:] == ["--pins"]:
-        PINS.write_text(app_pins(), "utf-8")
+        write_versions()
         return
     given = parser.parse_args()
     try:

@@ -1,0 +1,1 @@
+"""What makes a package of the repository: its facts, the files that follow from them, builds and releases."""
