@@ -144,21 +144,45 @@ def shipped_recipe_folder() -> Path:
     return Path(launch_hook.shipped_folder("recipes"))
 
 
+def list_shipped_recipes() -> list[str]:
+    """The names of the recipes of this installation, without endings."""
+    return sorted(file.stem for file in shipped_recipe_folder().glob("*.y*ml"))
+
+
 def find_recipe(name: str | Path) -> Path:
-    """The file as typed, else the shipped recipe of that name, with or without a leading `recipes/`. Raises `InputError`."""
+    """The file as typed, else the shipped recipe of that name. Neither needs its ending, nor the second its `recipes/`.
+
+    Raises `InputError` if there is none.
+    """
     return _find_file_or_shipped(Path(name), str(name), Path(name))
 
 
 def _find_file_or_shipped(path: Path, where: str, name: Path) -> Path:
     """`path`, else the shipped recipe `name`. Raises `InputError` with `where` if neither exists."""
-    shipped = shipped_recipe_folder()
-    inner = Path(*name.parts[1:]) if name.parts[:1] == ("recipes",) else name
-    for candidate in (path, shipped / inner):
-        if candidate.is_file():
+    for ending in launch_hook.ENDINGS:
+        if (candidate := Path(f"{path}{ending}")).is_file():
             return candidate
-    known = sorted(file.name for file in shipped.glob("*.y*ml"))
-    remedy = did_you_mean(inner.as_posix(), known) if known else "check the path"
-    raise InputError(f"there is no recipe {name}", where, remedy)
+    if shipped := launch_hook.find_shipped_recipe(str(name)):
+        return Path(shipped)
+    known = list_shipped_recipes()
+    wanted = name.stem if name.suffix in launch_hook.ENDINGS else name.name
+    raise InputError(f"there is no recipe {name}", where, did_you_mean(wanted, known) if known else "check the path")
+
+
+RUNS = Path("runs")  # the folder in which the shipped recipes put their runs
+
+
+def list_runs() -> list[str]:
+    """The runs that were made here: folders below `runs/`, and the shipped recipes that have run there, by name."""
+    found = [str(record.parent) for record in sorted(RUNS.glob(f"*/{RECORD}"))]
+    return [*found, *(name for name in list_shipped_recipes() if str(RUNS / name) in found)]
+
+
+def find_shipped_run(name: str | Path) -> Path | None:
+    """The folder in which the shipped recipe of a name has run (its `out`); None if there is none. A file comes first."""
+    shipped = None if Path(name).exists() else launch_hook.find_shipped_recipe(str(name))
+    out = load_recipe_document(shipped)[0].get("out") if shipped else None
+    return Path(out) if out and Path(out, RECORD).is_file() else None
 
 
 def _read_with_bases(path: Path, above: tuple[Path, ...]) -> Document:

@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from homerl.app.cli.completions import complete_model, complete_suite
 from homerl.envs.core.documents import InputError
 from homerl.host.terminal import Command, MaxTokens, OnCpu, Seed, Served, console
+from homerl.worlds.registry import default_world
 
 
 def bench_build(
-    suite: Annotated[str, typer.Argument(help="the name of a suite")],
+    suite: Annotated[str, typer.Argument(help="the name of a suite or of a world", autocompletion=complete_suite)],
     out: Annotated[Path, typer.Option(help="a folder for the suite")],
     seed: Annotated[int | None, typer.Option(help="default: that of the shipped suite")] = None,
     language: Annotated[str, typer.Option(help="of the people: its code, such as en or zh")] = "en",
@@ -43,8 +45,16 @@ def bench_build(
 
 
 def bench_run(
-    suite: Annotated[str, typer.Argument(help="the name of a suite or of a world, or a file of `bench build`")],
-    model: Annotated[str, typer.Option(help="http://host/v1 (several with commas), a folder, a hub id, or a baseline")],
+    suite: Annotated[
+        str,
+        typer.Argument(help="the name of a suite or of a world, or a file of `bench build`", autocompletion=complete_suite),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="http://host/v1 (several with commas), a folder, a hub id, or a baseline", autocompletion=complete_model
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="a folder for the results")],
     setting: Annotated[
         str | None,
@@ -128,8 +138,14 @@ def bench_rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench r
     console.print(again(run))
 
 
+WORLD, MODEL = default_world().name, "runs/quickstart/rlve/model"  # the examples play the first suite of the world
 COMMAND = (
-    Command("bench build", "measure", bench_build, "homerl bench build SUITE --home home.json --out built"),
-    Command("bench run", "measure", bench_run, "homerl bench run SUITE --model runs/mine/rlve/model --cpu --out runs/bench"),
+    Command("bench build", "measure", bench_build, f"homerl bench build {WORLD} --out built"),
+    Command(
+        "bench run",
+        "measure",
+        bench_run,
+        f"homerl bench run {WORLD} --model {MODEL} --cpu --out runs/bench",
+    ),
     Command("bench rescore", "measure", bench_rescore, "homerl bench rescore runs/bench"),
 )
