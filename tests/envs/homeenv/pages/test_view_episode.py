@@ -43,7 +43,7 @@ def played(trajectories, tmp_path_factory) -> list[Trajectory]:
 class Page(HTMLParser):
     """The elements of a page; every one is closed, and its ids are unique."""
 
-    VOID = ("meta", "link", "input")
+    VOID = ("meta", "link", "input", "wbr")
 
     def __init__(self, text: str) -> None:
         super().__init__()
