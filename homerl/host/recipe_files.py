@@ -17,6 +17,7 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -70,6 +71,21 @@ NUMBER_FORMAT = (
 Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
 
 
+def _expand_variables(path: Any) -> Any:
+    """A path with variables of the environment, such as `runs/$WANDB_RUN_ID`. One that is not set is refused."""
+    if not isinstance(path, str):
+        return path
+    missing = [name for name in re.findall(r"\$(\w+)", path) if name not in os.environ]
+    if missing:
+        raise ValueError(f"the environment variable {missing[0]} is not set: set it, or write the folder without `$`")
+    return re.sub(r"\$(\w+)", lambda found: os.environ[found[1]], path)
+
+
+def _left_out(description: str, default: Any = None) -> Any:
+    """A key that a resolved recipe leaves out at its default, since the bytes of recipes are older than this key."""
+    return Field(default, exclude_if=lambda value: value == default, description=description)
+
+
 class WandbSettings(Model):
     """Monitoring with Weights & Biases."""
 
@@ -80,6 +96,13 @@ class WandbSettings(Model):
     project: str = Field("homerl", description="Project of Weights & Biases and of trackio.")
     entity: str | None = Field(None, description="Owner of the project; null is the account's default.")
     transcripts: bool = Field(True, description="Whether dialogues are logged, which may hold personal text.")
+    group: str | None = _left_out("Group of the run; null: runs that differ in their seed, and a flywheel's stages.")
+    name: str | None = _left_out("Name of the run; null is its folder's. A flywheel's stage adds its own.")
+    tags: tuple[str, ...] = _left_out("Tags of the run.", ())
+    notes: str | None = _left_out("A remark on the run.")
+    artifacts: bool = _left_out(
+        "Whether the best model (else the last) and a table of all stored rollouts are uploaded at the end.", False
+    )
 
 
 class BaseRecipe(Model):
@@ -90,7 +113,10 @@ class BaseRecipe(Model):
 
     homerl: Literal[1] = Field(description="Version of the format; it makes the file a program.")
     seed: int = Field(0, description="Seed of weights, data and sampling; blueprints have their own.")
-    out: Path = Field(Path("runs/run"), description="Folder of the run, from which the same command resumes.")
+    out: Annotated[Path, BeforeValidator(_expand_variables)] = Field(
+        Path("runs/run"),
+        description="Folder of the run, from which the same command resumes; `$NAME` is a variable of the environment.",
+    )
     parallel: Parallel = Field(
         "ddp",
         description="How training is spread: `ddp` copies the model, `zero2`, `zero3` and `fsdp2` shard it, "

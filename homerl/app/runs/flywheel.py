@@ -106,11 +106,15 @@ def flywheel_stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
     def stage(run: str, folder: str, **sections: Any) -> dict[str, Any]:
         return shared | {"run": run, "out": str(out / folder)} | sections
 
+    kept = {"checkpoint_to": recipe.checkpoint_to} if recipe.checkpoint_to else {}
+
     yield stage("synth", "synth", synth=data["synth"], processes=recipe.processes), out / "synth/stats.json"
-    sft = stage("sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"], deadlines=data["deadlines"])
+    sft = stage(
+        "sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"], deadlines=data["deadlines"], **kept
+    )
     yield sft, out / "sft/model"
     trained = model | {"name": str(out / "sft/model"), "lora": data["model"]["lora"]}
-    sections = {key: data[key] for key in RLVE_SECTIONS}
+    sections = {key: data[key] for key in RLVE_SECTIONS} | kept
     yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"
     last = data["bench"]["suites"][-1]["name"]
     knowing = {"agent": EXPERT, "expert": data["synth"]["expert"] | {"mistakes": 0.0}}

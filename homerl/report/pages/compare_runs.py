@@ -39,9 +39,9 @@ from homerl.host.terminal import count_with_noun
 from homerl.play.bench_results import SCORED, read_results_file
 from homerl.play.confidence_intervals import student_interval
 from homerl.report.figures import Estimate, FigureColumn, FigureTable, line_chart
+from homerl.report.pages.episode_pages import MODELS
 from homerl.report.pages.flywheel_report import (
     CURVES,
-    MODELS,
     SFT_CURVES,
     ChartFigure,
     Row,

@@ -28,9 +28,8 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.situation import Reply
 from homerl.play.trajectory import read_rows, trajectory_from_row, trajectory_to_row, write_rows
 from homerl.report import figures as charts
+from homerl.report.pages.episode_pages import MODELS, PLAYERS
 from homerl.report.pages.flywheel_report import (
-    MODELS,
-    PLAYERS,
     FlywheelReport,
     read_flywheel_run,
     success_cell,
