@@ -67,7 +67,7 @@ WAYS: dict[str, Way] = {
         ("envs/core/world.py", "StepFacts"),
         ("envs/homeenv/tasks/situation.py", "HomeSituation.met"),
         ("envs/homeenv/sim/conditions.py", "Condition.holds_in"),
-        ("homerl/train/data/rollout.py", "add_step_rewards"),
+        ("homerl/play/replay.py", "add_step_rewards"),
         ("rewards/composite.py", "step_rewards"),
         ("rewards/progress.py", "progress"),
     ),

@@ -6,7 +6,9 @@ what a device has no value of any more because its state is another (a lamp that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -105,6 +107,7 @@ def _list_rooms_and_devices(view: HomeView) -> RenderableType:
 
 
 PAGES = Path(__file__).parent / "pages"
+SUGGESTED, TRIED = 3, 12  # sentences for a person who does not know what to say, and wishes that are drawn for them
 NEEDS_TASK = ("expert",)  # baselines that hold the plan of a task, and understand no words
 SOMEBODY = Profile(
     name="somebody", age=0, gender="", height_cm=0, weight_kg=0, health="", habits=(), preferences={}
@@ -136,6 +139,24 @@ class HomeVisits(Visits):
     def agents(self) -> Mapping[str, Callable[[], Agent]]:
         """The baselines, without those that need a task."""
         return {name: agent for name, agent in BASELINES.items() if name not in NEEDS_TASK}
+
+    def suggestions(self, situation: HomeSituation) -> Sequence[str]:
+        """Wishes of the scripted author for this home, in usual words, each about other devices."""
+        from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author_candidate
+
+        visit, found, concerned = situation.blueprint, list[str](), set[str]()
+        usual = {"home": {"language": visit.language}, "wordings": {"clear": 1}, "temperature": 0, "phrasings": 1}
+        recipe = BlueprintRecipe.model_validate({**usual, "intents": (1, 1), "families": {"atomic": 1}})
+        for seed in range(TRIED):
+            rng = random.Random(f"suggestions {visit.seed} {seed}")
+            made = author_candidate(recipe, "heldout", seed, situation.home.fork(), rng, Counter())
+            calls = {call.did for intent in made.intents for call in intent.plan} if made else set()
+            if made and not calls & concerned:
+                found.append(made.intents[0].queries[0])
+                concerned |= calls
+            if len(found) == SUGGESTED:
+                break
+        return found
 
     def listed(self, situation: HomeSituation) -> RenderableType:
         """The rooms and devices, for the terminal."""

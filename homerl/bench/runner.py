@@ -24,6 +24,7 @@ import json
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -119,6 +120,7 @@ class BenchJournal:
 RETRIES = 2
 AGAIN = "the same command goes on from here (bench run: with --resume)"
 SCOUTS = 2  # episodes that are tried before all others, to learn whether anybody answers
+USUAL, MOST = 4, 0.9  # messages of an episode before one has ended; the most of one that counts while it is played
 WAVE = 100  # concurrent episodes of a local model
 
 
@@ -186,21 +188,23 @@ def run_suite(
     factories: ParticipantFactories,
     out: Path,
     pace: EpisodePace = EpisodePace(),
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[float, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
     """Play the episodes that were not played yet; write results, trajectories and score to `out`; return the score.
 
-    `progress` is called with (episodes done, episodes in all). Ctrl-C and SIGTERM raise `BenchInterrupted`, and servers that
+    `progress` is called with (episodes done, episodes in all) after each message of the agent: of an episode that is being
+    played, a share counts as done. Ctrl-C and SIGTERM raise `BenchInterrupted`, and servers that
     fail for every episode `NothingScored`; what was played is then written all the same.
     """
     digest = hashlib.blake2b(f"{episodes.identity}{factories.identity}".encode(), digest_size=8).hexdigest()
     path = out / "journal" / f"{digest}.jsonl"
     journal, count = BenchJournal(path), len(episodes)
+    shown = _EpisodeProgress(lambda begun: progress(min(count, len(journal) + begun), count))
 
     async def play_and_keep(index: int, patient: bool = True) -> dict[str, Any]:
-        row = await _play_episode(episodes, index, factories, patient)
+        row = await _play_episode(episodes, index, factories, patient, lambda: shown.count_message(index))
         journal.append_rows([row])
-        progress(len(journal), count)
+        shown.end_episode(index)
         return row
 
     async def play_interruptible() -> None:
@@ -211,7 +215,8 @@ def run_suite(
 
         asyncio.get_running_loop().set_exception_handler(report)
         if pace.waves:
-            await _play_in_waves(play_and_keep, journal, count, pace, progress)
+            await _play_in_waves(play_and_keep, journal, count, pace)
+            progress(count, count)
         else:
             await _play_one_by_one(play_and_keep, journal, count, pace)
 
@@ -281,15 +286,12 @@ def _read_results(journal: BenchJournal, count: int) -> Iterator[dict[str, Any]]
 Play = Callable[..., Awaitable[dict[str, Any]]]  # (index, patient=True) -> the row of the episode, which is in the journal
 
 
-async def _play_in_waves(
-    play_and_keep: Play, journal: BenchJournal, count: int, pace: EpisodePace, progress: Callable[[int, int], None]
-) -> None:
+async def _play_in_waves(play_and_keep: Play, journal: BenchJournal, count: int, pace: EpisodePace) -> None:
     for start in range(0, count, pace.at_once):
         wave = range(start, min(start + pace.at_once, count))
         if missing := [index for index in wave if not journal.is_settled(index)]:
             pace.begin(start)
             await asyncio.gather(*map(play_and_keep, wave if pace.alike else missing))
-        progress(wave.stop, count)
 
 
 async def _play_one_by_one(play_and_keep: Play, journal: BenchJournal, count: int, pace: EpisodePace) -> None:
@@ -315,13 +317,37 @@ async def _play_one_by_one(play_and_keep: Play, journal: BenchJournal, count: in
             group.create_task(worker())
 
 
+class _EpisodeProgress:
+    """How much is done of the episodes that are being played. Of a batch all may end together, long after they began.
+
+    An episode's share is that of its messages in what those took that have ended, `USUAL` before one has.
+    """
+
+    def __init__(self, show: Callable[[float], None]) -> None:
+        self.show, self.running, self.ended = show, Counter[int](), list[int]()
+
+    def count_message(self, index: int) -> None:
+        """The agent has sent a message in an episode."""
+        self.running[index] += 1
+        self._show_share()
+
+    def end_episode(self, index: int) -> None:
+        """An episode has ended."""
+        self.ended.append(self.running.pop(index, 0))
+        self._show_share()
+
+    def _show_share(self) -> None:
+        usual = sum(self.ended) / len(self.ended) if self.ended else USUAL
+        self.show(sum(min(MOST, messages / (usual + 1)) for messages in self.running.values()))
+
+
 async def _play_episode(
-    episodes: EpisodeSpecs, index: int, factories: ParticipantFactories, patient: bool
+    episodes: EpisodeSpecs, index: int, factories: ParticipantFactories, patient: bool, answered: Callable[[], None]
 ) -> dict[str, Any]:
     """The row of an episode, which is retried after faults that are not the agent's; those of servers only if `patient`."""
     task, user_failures = episodes[index], 0
     for _ in range(RETRIES + 1):
-        agent, seed = _CountedAgent(factories.agent()), task.blueprint.seed
+        agent, seed = _CountedAgent(factories.agent(), answered), task.blueprint.seed
         user = factories.user(seed + user_failures)  # a user that left its role would do so again
         trajectory = await play(begin_episode(task.blueprint, task.limits), agent, user, seed)
         user_failures += trajectory.outcome is Outcome.USER_ERROR
@@ -339,8 +365,9 @@ async def _play_episode(
 class _CountedAgent:
     """An agent whose tokens are counted. It passes on what that agent may see."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, answered: Callable[[], None]) -> None:
         self.agent, self.name, self.tokens, self.prompt_tokens = agent, agent.name, 0, 0
+        self._answered = answered
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         try:
@@ -349,6 +376,7 @@ class _CountedAgent:
             raise
         except Exception as error:  # a fault of the agent's own program ends its episode alone
             raise InfraError(f"the agent's program failed: {describe_escaped_error(error)}") from error
+        self._answered()
         self.tokens += sum(reply.tokens for reply in replies)
         self.prompt_tokens += sum(reply.prompt_tokens for reply in replies)
         return replies

@@ -24,6 +24,7 @@ sys.path[:] = [path for path in sys.path if path != {entry!r}]
 from homerl.app.runs.launch import main
 sys.exit(main({recipe!r}, sys.argv[1:]))
 """
+ENDINGS = ("", ".yaml", ".yml")  # a recipe may be named without its ending
 HEAD = 4096  # bytes in which the declaration must occur, so that a large YAML file is not read as a whole
 
 
@@ -50,9 +51,14 @@ def find_recipe_file(path: str) -> str | None:
     """The absolute path of a file or, if it does not exist, of the shipped recipe `recipes/NAME`; None if neither exists."""
     if os.path.isfile(path):
         return os.path.abspath(path)
-    folder, _, name = os.path.relpath(path).partition(os.sep)  # relative: Python hands over absolute paths
-    known = os.path.join(shipped_folder("recipes"), name)
-    return known if folder == "recipes" and os.path.isfile(known) else None
+    name = os.path.relpath(path)  # Python hands over absolute paths
+    return find_shipped_recipe(name) if name.startswith("recipes" + os.sep) else None
+
+
+def find_shipped_recipe(name: str) -> str | None:
+    """The path of a recipe that came with this installation, by its name with or without `recipes/` and its ending."""
+    known = os.path.join(shipped_folder("recipes"), name.removeprefix("recipes" + os.sep))
+    return next((known + ending for ending in ENDINGS if os.path.isfile(known + ending)), None)
 
 
 def shipped_folder(folder: str) -> str:

@@ -114,6 +114,11 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
+def is_local_main_process() -> bool:
+    """Whether this is the first process of its machine."""
+    return os.environ.get("LOCAL_RANK", "0") == "0"
+
+
 def is_main_process() -> bool:
     """Whether this is the process that prints and writes. A process without companions is."""
     return os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1"

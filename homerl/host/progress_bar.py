@@ -54,9 +54,16 @@ def progress_bar(console: Console | None = None) -> Progress:
     )
 
 
-def progress_updater(bar: Progress, task: TaskID) -> Callable[[int, int], None]:
-    """A function that shows how much of a task is done, of how much in all."""
-    return lambda done, total: bar.update(task, completed=done, total=total)
+def progress_updater(bar: Progress, task: TaskID) -> Callable[[float, int], None]:
+    """A function that shows how much of a task is done, of how much in all. The bar never goes back."""
+    most = 0.0
+
+    def show(done: float, total: int) -> None:
+        nonlocal most
+        most = max(most, done)
+        bar.update(task, completed=most, total=total)
+
+    return show
 
 
 class _Note(ProgressColumn):
@@ -131,7 +138,7 @@ def progress_line(task: Task, now: float, since: float, had: float) -> str:
     if task.total is None:
         return f"{task.description}: begun {timedelta(seconds=round(task.elapsed or 0))} ago"
     share = 100 * task.completed / task.total if task.total else 100.0
-    done = f"{task.description}: {task.completed:,.0f} of {task.total:,.0f} ({share:.0f} %)"
+    done = f"{task.description}: {int(task.completed):,} of {task.total:,.0f} ({share:.0f} %)"
     gained = task.completed - had
     left = round((task.total - task.completed) * (now - since) / gained) if gained > 0 else None
     note = f", {task.fields['note']}" if task.fields.get("note") else ""

@@ -17,6 +17,7 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -70,6 +71,21 @@ NUMBER_FORMAT = (
 Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
 
 
+def _expand_variables(path: Any) -> Any:
+    """A path with variables of the environment, such as `runs/$WANDB_RUN_ID`. One that is not set is refused."""
+    if not isinstance(path, str):
+        return path
+    missing = [name for name in re.findall(r"\$(\w+)", path) if name not in os.environ]
+    if missing:
+        raise ValueError(f"the environment variable {missing[0]} is not set: set it, or write the folder without `$`")
+    return re.sub(r"\$(\w+)", lambda found: os.environ[found[1]], path)
+
+
+def _left_out(description: str, default: Any = None) -> Any:
+    """A key that a resolved recipe leaves out at its default, since the bytes of recipes are older than this key."""
+    return Field(default, exclude_if=lambda value: value == default, description=description)
+
+
 class WandbSettings(Model):
     """Monitoring with Weights & Biases."""
 
@@ -80,6 +96,13 @@ class WandbSettings(Model):
     project: str = Field("homerl", description="Project of Weights & Biases and of trackio.")
     entity: str | None = Field(None, description="Owner of the project; null is the account's default.")
     transcripts: bool = Field(True, description="Whether dialogues are logged, which may hold personal text.")
+    group: str | None = _left_out("Group of the run; null: runs that differ in their seed, and a flywheel's stages.")
+    name: str | None = _left_out("Name of the run; null is its folder's. A flywheel's stage adds its own.")
+    tags: tuple[str, ...] = _left_out("Tags of the run.", ())
+    notes: str | None = _left_out("A remark on the run.")
+    artifacts: bool = _left_out(
+        "Whether the best model (else the last) and a table of all stored rollouts are uploaded at the end.", False
+    )
 
 
 class BaseRecipe(Model):
@@ -90,7 +113,10 @@ class BaseRecipe(Model):
 
     homerl: Literal[1] = Field(description="Version of the format; it makes the file a program.")
     seed: int = Field(0, description="Seed of weights, data and sampling; blueprints have their own.")
-    out: Path = Field(Path("runs/run"), description="Folder of the run, from which the same command resumes.")
+    out: Annotated[Path, BeforeValidator(_expand_variables)] = Field(
+        Path("runs/run"),
+        description="Folder of the run, from which the same command resumes; `$NAME` is a variable of the environment.",
+    )
     parallel: Parallel = Field(
         "ddp",
         description="How training is spread: `ddp` copies the model, `zero2`, `zero3` and `fsdp2` shard it, "
@@ -144,21 +170,45 @@ def shipped_recipe_folder() -> Path:
     return Path(launch_hook.shipped_folder("recipes"))
 
 
+def list_shipped_recipes() -> list[str]:
+    """The names of the recipes of this installation, without endings."""
+    return sorted(file.stem for file in shipped_recipe_folder().glob("*.y*ml"))
+
+
 def find_recipe(name: str | Path) -> Path:
-    """The file as typed, else the shipped recipe of that name, with or without a leading `recipes/`. Raises `InputError`."""
+    """The file as typed, else the shipped recipe of that name. Neither needs its ending, nor the second its `recipes/`.
+
+    Raises `InputError` if there is none.
+    """
     return _find_file_or_shipped(Path(name), str(name), Path(name))
 
 
 def _find_file_or_shipped(path: Path, where: str, name: Path) -> Path:
     """`path`, else the shipped recipe `name`. Raises `InputError` with `where` if neither exists."""
-    shipped = shipped_recipe_folder()
-    inner = Path(*name.parts[1:]) if name.parts[:1] == ("recipes",) else name
-    for candidate in (path, shipped / inner):
-        if candidate.is_file():
+    for ending in launch_hook.ENDINGS:
+        if (candidate := Path(f"{path}{ending}")).is_file():
             return candidate
-    known = sorted(file.name for file in shipped.glob("*.y*ml"))
-    remedy = did_you_mean(inner.as_posix(), known) if known else "check the path"
-    raise InputError(f"there is no recipe {name}", where, remedy)
+    if shipped := launch_hook.find_shipped_recipe(str(name)):
+        return Path(shipped)
+    known = list_shipped_recipes()
+    wanted = name.stem if name.suffix in launch_hook.ENDINGS else name.name
+    raise InputError(f"there is no recipe {name}", where, did_you_mean(wanted, known) if known else "check the path")
+
+
+RUNS = Path("runs")  # the folder in which the shipped recipes put their runs
+
+
+def list_runs() -> list[str]:
+    """The runs that were made here: folders below `runs/`, and the shipped recipes that have run there, by name."""
+    found = [str(record.parent) for record in sorted(RUNS.glob(f"*/{RECORD}"))]
+    return [*found, *(name for name in list_shipped_recipes() if str(RUNS / name) in found)]
+
+
+def find_shipped_run(name: str | Path) -> Path | None:
+    """The folder in which the shipped recipe of a name has run (its `out`); None if there is none. A file comes first."""
+    shipped = None if Path(name).exists() else launch_hook.find_shipped_recipe(str(name))
+    out = load_recipe_document(shipped)[0].get("out") if shipped else None
+    return Path(out) if out and Path(out, RECORD).is_file() else None
 
 
 def _read_with_bases(path: Path, above: tuple[Path, ...]) -> Document:

@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import glob
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -123,11 +124,41 @@ class Command:
         return self.words.replace(" ", "_").replace("-", "_")
 
 
-RecipeName = Annotated[str, typer.Argument(help="a recipe: a file, or the name of a shipped one, such as quickstart.yaml")]
+def complete_words(incomplete: str, words: Iterable[str], endings: tuple[str, ...] = ()) -> list[str]:
+    """What the shell completes a word to: those of the known words that begin with it, files with one of the endings, and
+    folders, whose names end in a slash.
+    """
+    named = [word for word in dict.fromkeys(words) if word.startswith(incomplete)]
+    folder, slash, begun = incomplete.rpartition("/")
+    inside = sorted(Path(folder or slash or ".").glob(f"{glob.escape(begun)}*"))
+    paths = [f"{folder}{slash}{path.name}{'/' if path.is_dir() else ''}" for path in inside if begun or path.name[0] != "."]
+    return [*named, *(path for path in paths if path.endswith(("/", *endings)) and path.rstrip("/") not in named)]
+
+
+def complete_recipe(incomplete: str) -> list[str]:
+    """The names of shipped recipes, and files that may be recipes."""
+    from homerl.host.recipe_files import list_shipped_recipes
+
+    return complete_words(incomplete, list_shipped_recipes(), (".yaml", ".yml"))
+
+
+def complete_run(incomplete: str) -> list[str]:
+    """The runs that were made here, and folders and files of dialogues."""
+    from homerl.host.recipe_files import list_runs
+
+    return complete_words(incomplete, list_runs(), (".jsonl",))
+
+
+RecipeName = Annotated[
+    str,
+    typer.Argument(
+        help="a recipe: a file, or the name of a shipped one, such as quickstart", autocompletion=complete_recipe
+    ),
+]
 From = Annotated[
     Path | None, typer.Option("--from", help="another run, at whose synthesis or SFT this one starts", show_default=False)
 ]
-RunFolder = Annotated[Path, typer.Argument(help="a run's folder: the `out` of its recipe")]
+RunFolder = Annotated[Path, typer.Argument(help="a run's folder: the `out` of its recipe", autocompletion=complete_run)]
 Seed = Annotated[int, typer.Option(help="of what is drawn: equal seeds draw the same")]
 OutPage = Annotated[Path | None, typer.Option(help="the HTML file; default: beside the input")]
 OutText = Annotated[Path | None, typer.Option(help="a file; printed if left out")]

@@ -247,3 +247,9 @@ def missing_reward_differences(stored: Trajectory, gone: Set[str]) -> Iterator[s
 def _shorten_message(message: Mapping[str, Any]) -> str:
     text = json.dumps({key: value for key, value in message.items() if value and key != "role"}, ensure_ascii=False)
     return text if len(text) <= 120 else text[:117] + "..."
+
+
+def add_step_rewards(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
+    """The trajectory with the rewards of every step, and with the weights that they were computed with."""
+    rewards = tuple(step_rewards(step.facts, weights) for step in trajectory.steps)
+    return replace(trajectory, rewards=rewards, weights=weights.model_dump(mode="json"))

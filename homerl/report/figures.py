@@ -39,6 +39,11 @@ def with_minus_sign(number: str) -> str:
     return number.replace("-", "\N{MINUS SIGN}", 1) if number.startswith("-") else number
 
 
+def format_signed(value: float) -> str:
+    """A number of two digits with its sign, such as a reward."""
+    return with_minus_sign(f"{value:+.2f}")
+
+
 def format_points(share: float) -> str:
     """A difference of shares in percentage points, with its sign."""
     return with_minus_sign(f"{100 * share:+.1f}")

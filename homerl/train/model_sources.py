@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from homerl.envs.core.documents import InputError, file_sha256, read_json
 from homerl.host import launch_hook
-from homerl.host.recipe_files import find_moved_folder, read_stage_recipe, starting_model
+from homerl.host.recipe_files import find_moved_folder, find_shipped_run, read_stage_recipe, starting_model
 from homerl.host.terminal import console
 from homerl.train.offline_bases import BASES
 
@@ -33,13 +33,15 @@ def list_shipped_models() -> dict[str, Path]:
 
 
 def resolve_model_source(name: str) -> str:
-    """The folder or hub id that a name means: a folder, a shipped model, or a hub id. A base that was made here stands for
-    its hub id."""
+    """The folder or hub id that a name means: a folder, a shipped model, a base, the run of a shipped recipe, or a hub id. A
+    base that was made here stands for its hub id."""
     if Path(name).exists():
         return name
     if name in list_shipped_models():
         return str(list_shipped_models()[name])
-    return str(BASES[name].base_folder) if name in BASES and BASES[name].base_folder.is_dir() else name
+    if name in BASES and BASES[name].base_folder.is_dir():
+        return str(BASES[name].base_folder)
+    return str(find_shipped_run(name) or name)
 
 
 def is_adapter(source: str | Path) -> bool:

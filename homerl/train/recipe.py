@@ -108,6 +108,13 @@ class OptimSettings(Model):
         return self
 
 
+class HeldOutSettings(Model):
+    """Dialogues that SFT keeps apart, to measure its loss on them; the model with the lowest is kept in `best/`."""
+
+    share: float = Field(0.05, gt=0, le=0.5, description="Share (0 to 1) of the dialogues.")
+    every: int = Field(50, ge=1, description="Updates between measurements; the last update is measured too.")
+
+
 class SFTSettings(OptimSettings):
     """Supervised fine-tuning."""
 
@@ -136,8 +143,14 @@ class SFTSettings(OptimSettings):
     router_aux_loss: float | None = Field(
         None,
         gt=0,
+        exclude_if=lambda factor: factor is None,  # as held_out
         description="Factor of a mixture of experts' auxiliary loss, which keeps the load of its experts even, such as "
         "the `router_aux_loss_coef` of its configuration; null has none.",
+    )
+    held_out: HeldOutSettings | None = Field(
+        None,
+        exclude_if=lambda held_out: held_out is None,  # bytes that depend on a recipe are older than this key
+        description="Dialogues that are kept apart to measure the loss; null is none.",
     )
 
     @model_validator(mode="after")
@@ -345,6 +358,12 @@ class SFTRecipe(BaseRecipe):
     data: str = Field(description="Trajectories: a folder of a synthesis, a file (JSON Lines), or a hub dataset.")
     sft: SFTSettings = Field(SFTSettings(), description="Supervised fine-tuning.")
     deadlines: DeadlineSettings = Field(DeadlineSettings(), description="Deadlines after which the watchdog stops the run.")
+    checkpoint_to: str | None = Field(
+        None,
+        exclude_if=lambda url: url is None,  # bytes that depend on a recipe are older than this key
+        description="Where checkpoints are sent too: a folder, or a bucket such as `s3://name/folder`; a run whose machine "
+        "was lost goes on from there.",
+    )
 
 
 class RLVESections(BaseRecipe):
@@ -359,6 +378,12 @@ class RLVESections(BaseRecipe):
     sentinel: SentinelSettings = Field(SentinelSettings(), description="When a run that learns nothing is stopped.")
     deadlines: DeadlineSettings = Field(DeadlineSettings(), description="Deadlines after which the watchdog stops the run.")
     evaluation: EvaluationSettings = Field(EvaluationSettings(), description="Evaluation of the policy during training.")
+    checkpoint_to: str | None = Field(
+        None,
+        exclude_if=lambda url: url is None,  # bytes that depend on a recipe are older than this key
+        description="Where checkpoints are sent too: a folder, or a bucket such as `s3://name/folder`; a run whose machine "
+        "was lost goes on from there.",
+    )
 
     @model_validator(mode="after")
     def _has_such_users(self) -> RLVESections:

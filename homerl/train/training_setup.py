@@ -20,10 +20,11 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from homerl.envs.core.documents import InputError
-from homerl.host.monitoring import keep_wandb_run, set_monitoring_variables
+from homerl.host.monitoring import keep_wandb_run, monitored_name, set_monitoring_variables
 from homerl.host.processes import is_main_process
 from homerl.host.terminal import say
 from homerl.models.policy.chat_template import choose_chat_template
+from homerl.train.checkpoint_store import store_of_run
 from homerl.train.engines.weight_sync import find_adapted_weights
 from homerl.train.memory_estimate import (
     estimate_training_memory,
@@ -50,6 +51,7 @@ from homerl.train.parallel.parallel_trainer import ParallelTrainer, collective_t
 from homerl.train.parallel.sharding import make_empty_model
 from homerl.train.recipe import OptimSettings, SFTRecipe, TrainingRecipe, starts_without_weights
 from homerl.train.watch.metrics_log import ProgressCallback, TimeLimit, metric_reporters
+from homerl.train.watch.stored_checkpoints import StoredCheckpoints
 from homerl.train.whole_weights import load_adapter_on, load_whole_model
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def shared_training_arguments(recipe: TrainingRecipe, settings: OptimSettings) -
     return (
         {
             "output_dir": str(recipe.out / "checkpoints"),
-            "run_name": recipe.out.name,
+            "run_name": monitored_name(recipe),
             "gradient_accumulation_steps": 1,  # an update's passes are ours (`packing/packed_updates.py`)
             "learning_rate": settings.learning_rate,
             "lr_scheduler_type": settings.lr_scheduler,
@@ -262,11 +264,12 @@ def train_and_save_model(
     out: Path,
     seconds: float | None = None,
     iterations: int = 1,
+    checkpoint_to: str | None = None,
 ) -> Path:
     """Train, and write the final model to `out/model` in one step. Returns that folder.
 
     Training resumes from the last checkpoint, if there is one. It stops after `seconds`, if given, when the trainer's steps
-    are a multiple of `iterations`.
+    are a multiple of `iterations`. Checkpoints are sent to `checkpoint_to` too, if given.
     """
     from transformers.trainer_callback import PrinterCallback
 
@@ -276,6 +279,9 @@ def train_and_save_model(
     if seconds:
         trainer.add_callback(TimeLimit(seconds, iterations))
     state = trainer.accelerator
+    if checkpoint_to:
+        store = store_of_run(checkpoint_to, out)
+        trainer.add_callback(StoredCheckpoints(store, state, trainer.args.save_total_limit or 1))
     checkpoint = find_last_checkpoint(out) if state.is_main_process else None
     state.wait_for_everyone()
     checkpoint = checkpoint or find_last_checkpoint(out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,3 +77,7 @@ class Visits(ABC):
     @abstractmethod
     def changes(self, before: Any, after: Any) -> Iterator[HomeChange]:
         """What differs between two situations of one home."""
+
+    def suggestions(self, situation: Any) -> Sequence[str]:
+        """A few sentences that a person may say in this home as it is now; none, by default."""
+        return ()

@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 STARTED = time.monotonic()
 SECONDS = 570  # time limit of one process of a part
 QUICK = {"sft_8b_lora": 140, "rlve_8b_lora": 240, "sft_4b": 90}  # those of --quick: with 30 s for checks, in 8.5 minutes
-PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12}  # dense bf16 operations a second, by name
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "liger-kernel", "vllm")
 T = TypeVar("T")
 
@@ -75,8 +74,10 @@ class Machine:
         """The operations a second that the device is rated for; None if it is not known."""
         import torch
 
+        from homerl.train.watch.throughput import rated_operations
+
         name = "" if self.tiny else torch.cuda.get_device_name()
-        return next((value for known, value in PEAK.items() if known in name), None)
+        return rated_operations(name)
 
     def shape(self, name: str) -> Any:
         """The sizes of a model, by the name of the model that has them."""

@@ -24,9 +24,9 @@ from homerl.bench.suites import read_suite, spread_evenly
 from homerl.play.confidence_intervals import share_interval
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
+from homerl.play.replay import add_step_rewards
 from homerl.play.situation import BlueprintProtocol
 from homerl.play.trajectory import Trajectory
-from homerl.train.data.rollout import add_step_rewards
 from homerl.train.recipe import RLVERecipe
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of

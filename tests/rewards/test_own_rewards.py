@@ -15,11 +15,10 @@ from homerl.envs.core.world import StepFacts, ToolCall
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.replay import reverify_file
+from homerl.play.replay import add_step_rewards, reverify_file
 from homerl.play.trajectory import trajectory_to_row, write_rows
 from homerl.rewards.composite import PARTS, REWARDS, SETTINGS, RewardWeights, collect_reward_settings, step_rewards
 from homerl.rewards.reward import Reward
-from homerl.train.data.rollout import add_step_rewards
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, default_world, make_blueprint_of_seed, restore_situation
 from homerl.worlds.users import ScriptedUser
@@ -37,7 +36,7 @@ from homerl.play.replay import reverify_file
 from homerl.play.trajectory import trajectory_from_row, read_rows, trajectory_to_row, write_rows
 from homerl.report.cards.model_card import gather_card_facts, render_model_card
 from homerl.app.runs.recipe import load_recipe, recipe_data
-from homerl.train.data.rollout import add_step_rewards
+from homerl.play.replay import add_step_rewards
 from homerl.worlds.registry import restore_situation
 from homerl.rewards.composite import RewardWeights, step_rewards
 

@@ -18,12 +18,11 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.envs.homeenv.tasks.situation import writer_of
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.replay import reverify_file
+from homerl.play.replay import add_step_rewards, reverify_file
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory, trajectory_from_row, trajectory_to_row, write_rows
 from homerl.rewards.composite import RewardWeights
 from homerl.rewards.truth import truth
-from homerl.train.data.rollout import add_step_rewards
 from homerl.worlds.registry import begin_episode, restore_situation, world_of
 from homerl.worlds.users import ScriptedUser
 

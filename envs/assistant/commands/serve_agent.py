@@ -217,5 +217,5 @@ COMMAND = Command(
     "serve-agent",
     "Home Assistant",
     serve_agent,
-    "homerl serve-agent --model runs/mine/rlve/model --ha http://homeassistant.local:8123 --mode confirm",
+    "homerl serve-agent --model runs/quickstart/rlve/model --ha http://homeassistant.local:8123 --mode confirm",
 )

@@ -39,4 +39,4 @@ def diversity(
         write_atomic(out, json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n")
 
 
-COMMAND = Command("diversity", "research", diversity, "homerl diversity recipes/quickstart.yaml --homes 200", overrides=True)
+COMMAND = Command("diversity", "research", diversity, "homerl diversity quickstart --homes 200", overrides=True)

@@ -3,8 +3,8 @@
 The trajectory is replayed to draw it. Each step shows its calls and results, what it changed, which goals Φ are met after
 it, and its rewards as stored. The home is drawn as on the page of homes.
 
-Invariants: the page is one file without scripts or network; all texts are escaped; a replay that differs from the record is
-refused; equal trajectories give equal bytes.
+Invariants: the page is one file without network; its script only plays what can be chosen by hand without it; all texts are
+escaped; a replay that differs from the record is refused; equal trajectories give equal bytes.
 """
 
 from __future__ import annotations
@@ -106,9 +106,14 @@ class HomeEpisodePage:
         return [step for _, steps in self.turns for step in steps]
 
     @property
+    def rewards_by_step(self) -> list[float]:
+        """The reward of each step, all parts together; empty if none were stored."""
+        return [sum(rewards.values()) for rewards in self.trajectory.rewards]
+
+    @property
     def total_reward(self) -> float:
         """The sum of all rewards."""
-        return sum(value for rewards in self.trajectory.rewards for value in rewards.values())
+        return sum(self.rewards_by_step)
 
 
 def _device_names(home: Home) -> dict[str, str]:

@@ -71,7 +71,8 @@ class ChatPage:
         nonce, look = secrets.token_urlsafe(16), self.session.visits.look
         drawn = {"css": Markup(look.css), "symbols": Markup(look.symbols)}
         name = self.session.partner.name
-        page = _load_page_template().render(name=name, look=drawn, nonce=nonce, longest=LONGEST)
+        told = {"name": name, "look": drawn, "suggestions": self.session.suggestions}
+        page = _load_page_template().render(nonce=nonce, longest=LONGEST, **told)
         return HTMLResponse(page, headers={"Content-Security-Policy": POLICY.format(nonce=nonce)})
 
     async def _send_talk(self, request: Request) -> Response:

@@ -50,6 +50,8 @@ class ChatTerminal:
                 import readline  # noqa: F401, lines can then be edited and called back
         self._show_home("")
         self._show_part(f"{self.session.partner.name} listens. {HINT}", "dim")
+        if self.session.suggestions and not sentences_shown:
+            self._show_part(f"You may say: {'; '.join(self.session.suggestions)}.", "dim")
         with asyncio.Runner() as runner, suppress(LeaveChat, EOFError):
             while True:
                 try:

@@ -159,6 +159,7 @@ at("say").addEventListener("submit", event => {
   box.value = "";
   say(sentence);
 });
+document.querySelectorAll(".suggested").forEach(one => one.addEventListener("click", () => { if (!busy) say(one.textContent); }));
 for (const path of ["undo", "reset"]) at(path).addEventListener("click", () => act(path));
 at("stop").addEventListener("click", () => ask("stop").catch(complain));
 addEventListener("keydown", event => { if (event.key === "Escape" && busy) at("stop").click(); });

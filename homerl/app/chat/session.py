@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,12 @@ class ChatSession:
     def current_situation(self) -> Situation:
         """The home as it is now."""
         return self.episode.situation
+
+    @cached_property
+    def suggestions(self) -> tuple[str, ...]:
+        """A few sentences for a person who does not know what to say, of the home as it is before anything was said."""
+        first = self.turns[0].before if self.turns else self.episode
+        return tuple(self.visits.suggestions(first.situation))
 
     async def say_sentence(self, sentence: str) -> AsyncGenerator[Event]:
         """Say a sentence, and yield what the agent does, as it does it. May be cancelled at any moment."""

@@ -22,7 +22,7 @@ def _run_command() -> int:
 
     set_up_libraries()
     try:
-        app()
+        app(prog_name="homerl")  # also where it is started by `python -m homerl`
     except SystemExit as end:  # the command line is typer's to refuse
         return end.code if isinstance(end.code, int) else 0
     return 0

@@ -34,7 +34,7 @@ def find_commands() -> Mapping[str, Command]:
 
 def build_command_line(found: Mapping[str, Command]) -> typer.Typer:
     """The typer app of the commands. Those of several words, such as `bench run`, lie in an app of the first word."""
-    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback()(_set_up_context)
     alike: dict[str, list[Command]] = {}
     for command in found.values():

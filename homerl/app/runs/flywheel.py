@@ -20,8 +20,8 @@ from rich.text import Text
 
 from homerl.app.runs.recipe import FlywheelRecipe, recipe_data
 from homerl.app.runs.resume import Stage, require_stage_product, unfinished_stages
-from homerl.app.runs.stages import StageProcess, run_stage, start_stage_process
-from homerl.host.progress_bar import progress_bar
+from homerl.app.runs.stages import StageProcess, count_played_episodes, run_stage, start_stage_process
+from homerl.host.progress_bar import progress_bar, progress_updater
 from homerl.host.terminal import console
 from homerl.train import TRAININGS
 from homerl.worlds.contract import EXPERT
@@ -82,6 +82,7 @@ def benchmark_models(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], con
     workers, waiting, running = (recipe.processes or 1) if recipe.cpu else 1, deque(todo), list[StageProcess]()
     with progress_bar(console) as bar, ExitStack() as children:
         task = bar.add_task("bench", total=total, note=", ".join(Path(s["out"]).name for s in todo if s["model"]))
+        show = progress_updater(bar, task)
         while waiting or any(child.is_process_running for child in running):
             if waiting and sum(child.is_process_running for child in running) < workers:
                 stage = waiting.popleft()
@@ -89,9 +90,8 @@ def benchmark_models(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], con
                 running.append(children.enter_context(started))
                 continue
             time.sleep(POLL)
-            # An episode that was played is a line of a benchmark's journal.
-            journals = (file for stage in todo for file in Path(stage["out"]).glob("bench/*/journal/*.jsonl"))
-            bar.update(task, completed=min(total, sum(file.read_bytes().count(b"\n") for file in journals)))
+            played = sum(count_played_episodes(folder) for stage in todo for folder in Path(stage["out"]).glob("bench/*"))
+            show(min(total, played), total)
         bar.update(task, completed=total)
     for child in running:
         child.raise_if_failed()
@@ -106,11 +106,15 @@ def flywheel_stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
     def stage(run: str, folder: str, **sections: Any) -> dict[str, Any]:
         return shared | {"run": run, "out": str(out / folder)} | sections
 
+    kept = {"checkpoint_to": recipe.checkpoint_to} if recipe.checkpoint_to else {}
+
     yield stage("synth", "synth", synth=data["synth"], processes=recipe.processes), out / "synth/stats.json"
-    sft = stage("sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"], deadlines=data["deadlines"])
+    sft = stage(
+        "sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"], deadlines=data["deadlines"], **kept
+    )
     yield sft, out / "sft/model"
     trained = model | {"name": str(out / "sft/model"), "lora": data["model"]["lora"]}
-    sections = {key: data[key] for key in RLVE_SECTIONS}
+    sections = {key: data[key] for key in RLVE_SECTIONS} | kept
     yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"
     last = data["bench"]["suites"][-1]["name"]
     knowing = {"agent": EXPERT, "expert": data["synth"]["expert"] | {"mistakes": 0.0}}

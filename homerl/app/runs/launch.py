@@ -18,8 +18,8 @@ from typing import Any
 
 from homerl.envs.core.documents import name_path_in_errors
 from homerl.host.exit_codes import run_to_end, write_exit_code
-from homerl.host.processes import die_with_parent, is_main_process
-from homerl.host.terminal import print_error
+from homerl.host.processes import die_with_parent, is_local_main_process, is_main_process
+from homerl.host.terminal import print_error, say
 from homerl.train import TRAININGS
 
 LIBRARY_SETTINGS = {  # environment variables
@@ -69,6 +69,8 @@ def run_recipe(recipe: Any, origin: Path | None = None) -> None:
     from homerl.host.processes import folder_lock
 
     with folder_lock(recipe.out) if is_main_process() else nullcontext():
+        if recipe.run in TRAININGS and is_local_main_process():
+            _take_up_stored_run(recipe)
         # a benchmark writes into the folder of the run that made its model
         if is_main_process() and recipe.run != "bench":
             recipe = copy_recipe_files(recipe)
@@ -81,6 +83,16 @@ def run_recipe(recipe: Any, origin: Path | None = None) -> None:
                 write_run_record(recipe)
         with name_path_in_errors(recipe.out):  # libraries that write a model or a checkpoint do not say where
             pkgutil.resolve_name(RUNNERS[recipe.run])(recipe)
+
+
+def _take_up_stored_run(recipe: Any) -> None:
+    """Go on from a checkpoint in another place, if the recipe names one and this machine has none."""
+    if not recipe.checkpoint_to:
+        return
+    from homerl.train.checkpoint_store import take_up_stored_run
+
+    if name := take_up_stored_run(recipe):
+        say(f"{recipe.out}: taken from {recipe.checkpoint_to}: {name}")
 
 
 def set_up_libraries() -> None:

@@ -162,7 +162,7 @@ LEFT = ("checkpoints", "scratch", "model")  # what a training leaves in its fold
 HOW = (
     "out", "processes", "parallel", "cpu", "deadlines", "wandb", "report_to", "evaluation", "sentinel", "user.url",
     "user.serve", "user.timeout", "user.deadline", "user.retries", "user.in_flight", "model.attention", "model.compile",
-    "model.kernels",
+    "model.kernels", "checkpoint_to",
 )  # fmt: skip
 HOW_OF_STAGE = (
     "tokens_per_step", "gradient_checkpointing", "save_steps", "keep_checkpoints", "log_steps", "seconds", "engine",

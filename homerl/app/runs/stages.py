@@ -9,8 +9,10 @@ Invariants:
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -39,6 +41,7 @@ from homerl.synth.recipe import SynthRecipe
 from homerl.synth.shards import count_filter_drops, synthesise_dataset
 from homerl.train.model_settings import ModelSettings
 
+PLAYED, TOLD_EVERY = "journal/played", 0.5  # a file of a benchmark, written at most once in so many seconds
 GRACE = 10.0  # seconds that an interrupted benchmark gets to write what it played
 
 
@@ -169,8 +172,31 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
         claim_results(folder, player)
         with progress_bar() as bar:
             task = bar.add_task(f"bench {suite.name}", total=suite.count, note=note)
-            scores[suite.name] = run_suite(episodes, factories, folder, pace, progress_updater(bar, task))
+            progress = _tell_flywheel(folder, progress_updater(bar, task))
+            scores[suite.name] = run_suite(episodes, factories, folder, pace, progress)
     return scores
+
+
+def _tell_flywheel(folder: Path, show: Callable[[float, int], None]) -> Callable[[float, int], None]:
+    """A function that shows how much is done, and keeps it in a file of the benchmark, from which a flywheel shows it."""
+    written = -math.inf
+
+    def progress(done: float, total: int) -> None:
+        nonlocal written
+        show(done, total)
+        if done == total or time.monotonic() - written > TOLD_EVERY:
+            write_atomic(folder / PLAYED, f"{done:.2f}\n")
+            written = time.monotonic()
+
+    return progress
+
+
+def count_played_episodes(folder: Path) -> float:
+    """How many episodes of a benchmark were played: the lines of its journals, or what its process says is done."""
+    lines = sum(file.read_bytes().count(b"\n") for file in folder.glob("journal/*.jsonl"))
+    with suppress(OSError, ValueError):  # it has not said so yet
+        return max(lines, float((folder / PLAYED).read_text()))
+    return lines
 
 
 Players = Callable[[SuiteSettings], tuple[ParticipantFactories, EpisodePace]]

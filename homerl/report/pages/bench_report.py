@@ -31,8 +31,7 @@ from homerl.play.bench_results import METRICS, read_bench_results, read_run_fact
 from homerl.play.metrics.contract import Mean, Share, format_percent
 from homerl.play.trajectory import ShownDialogue, locate_row_errors, read_rows, trajectory_from_row
 from homerl.report.figures import Estimate, FigureColumn, FigureTable
-from homerl.report.pages.flywheel_report import readable_dialogue
-from homerl.report.pages.world_pages import glossary_of_world, load_report_template
+from homerl.report.pages.world_pages import glossary_of_world, load_report_template, readable_dialogue
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import default_world, known_suites, world_of
 

@@ -39,9 +39,9 @@ from homerl.host.terminal import count_with_noun
 from homerl.play.bench_results import SCORED, read_results_file
 from homerl.play.confidence_intervals import student_interval
 from homerl.report.figures import Estimate, FigureColumn, FigureTable, line_chart
+from homerl.report.pages.episode_pages import MODELS
 from homerl.report.pages.flywheel_report import (
     CURVES,
-    MODELS,
     SFT_CURVES,
     ChartFigure,
     Row,
@@ -164,7 +164,9 @@ class RunComparison:
 
 
 def compare_runs(first: Path, second: Path) -> RunComparison:
-    """Compare two runs. Raises `InputError` if one is none, or if they share no task."""
+    """Compare two runs. Raises `InputError` if one is none, if they share no task, or if they are one and the same."""
+    if first.resolve() == second.resolve():
+        raise InputError("these are one and the same run", f"{first}, {second}", "name two, which played the same tasks")
     # A run is called by the last part of its path in which the two differ, and by its last part.
     parts = [path.resolve().parts[::-1] for path in (first, second)]
     apart = next((names for names in zip(*parts, strict=False) if names[0] != names[1]), (str(first), str(second)))

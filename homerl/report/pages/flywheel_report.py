@@ -4,7 +4,8 @@ Invariants:
 - Data that a partial run lacks are empty or None, never an error. Only the paired gain is computed, by the benchmark's own
   function; all other figures are those of the files.
 - Both show the figures of `score.json`, rounded once.
-- The page needs no network and no scripts. The template and the charts escape every text of the run.
+- The page needs no network. Its script only hides rows of the table of tasks.
+- The template and the charts escape every text of the run.
 - A part for which the run has no data is left out.
 - Writing is atomic, so a reader never sees half a page.
 """
@@ -15,7 +16,7 @@ import json
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -35,23 +36,17 @@ from homerl.play.bench_results import METRICS
 from homerl.play.metrics.contract import Mean, format_percent
 from homerl.play.trajectory import (
     Outcome,
-    ShownDialogue,
     Trajectory,
-    locate_row_errors,
-    read_rows,
-    show_dialogue,
-    trajectory_from_row,
 )
 from homerl.report import figures as charts
 from homerl.report.figures import Estimate, FigureColumn, FigureTable
-from homerl.report.pages.world_pages import glossary_of_world, load_report_template
+from homerl.report.pages.episode_pages import EXAMPLES, MODELS, PLAYERS, first_of_each_outcome
+from homerl.report.pages.played_tasks import PlayedTask, dialogue_page_name, list_kinds, write_dialogue_pages
+from homerl.report.pages.world_pages import glossary_of_world, load_report_template, readable_dialogue
 from homerl.synth.shards import count_filter_drops
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import default_world, known_worlds, source_parts, world_of
 
-MODELS = {"untrained": "untrained", "sft": "after SFT", "rlve": "after RLVE"}
-PLAYERS = MODELS | {"expert": "expert (upper bound)"}  # whose scores a run holds; the expert knows the solution
-EXAMPLES = 3
 Row = Mapping[str, Any]
 
 
@@ -78,6 +73,7 @@ class FlywheelRun:
     shown_model: str | None
     examples: tuple[Trajectory, ...]
     rollouts: tuple[Trajectory, ...]
+    tasks: tuple[PlayedTask, ...] = ()
 
     @property
     def name(self) -> str:
@@ -115,20 +111,6 @@ def read_flywheel_run(out: Path) -> FlywheelRun:
         examples=first_of_each_outcome(out / f"{shown}/bench/{suite}/trajectories.jsonl", EXAMPLES),
         rollouts=first_of_each_outcome(updates[-1], 1) if updates else (),
     )
-
-
-def first_of_each_outcome(path: Path, n: int) -> tuple[Trajectory, ...]:
-    """The first n successes, then the first n failures of a file of trajectories."""
-    found: dict[bool, list[Trajectory]] = {True: [], False: []}
-    for number, row in enumerate(read_rows(path) if path.is_file() else (), 1):
-        with locate_row_errors(f"{path}:{number}"):
-            outcome = Outcome(row["outcome"])
-            kind = found[outcome is Outcome.SUCCESS]
-            if outcome.is_counted and len(kind) < n:
-                kind.append(trajectory_from_row(row))
-        if all(len(kind) == n for kind in found.values()):
-            break
-    return (*found[True], *found[False])
 
 
 def metric_curve(rows: Sequence[Row], key: str) -> list[tuple[float, float]]:
@@ -261,17 +243,15 @@ def render_flywheel_page(run: FlywheelRun) -> str:
         examples=[readable_dialogue(trajectory) for trajectory in run.examples],
         rollouts=[readable_dialogue(trajectory) for trajectory in run.rollouts],
         commands=list(suggest_commands(run)),
+        task_kinds=list_kinds(run.tasks),
+        task_players=[model for model in PLAYERS if any(model in task.by_model for task in run.tasks)],
+        page_name=dialogue_page_name,
     )
 
 
 def shown_world(run: FlywheelRun) -> WorldAdapter:
     """The world whose words a run's report needs: that of the dialogues which it shows."""
     return world_of(run.examples[0].blueprint) if run.examples else default_world()
-
-
-def readable_dialogue(trajectory: Trajectory) -> ShownDialogue:
-    """A trajectory for reading, with its goals in words."""
-    return show_dialogue(trajectory, world_of(trajectory.blueprint).goals_in_words(trajectory.blueprint))
 
 
 def list_run_facts(run: FlywheelRun) -> Iterator[tuple[str, str]]:
@@ -357,6 +337,7 @@ def suggest_commands(run: FlywheelRun) -> Iterator[tuple[str, str]]:
         yield "Go on where this run stopped", f"accelerate launch {out}/recipe.yaml"
     if model and can_visit_homes(run.recipe):
         yield "Talk with the model", f"homerl chat {out}"
+        yield "Replay dialogues in their homes", f"homerl view episode {out}"
     if model:
         yield "Export the model", f"homerl export {out} --to {EXPORT}"
         served = f"vllm serve {EXPORT} --enable-auto-tool-choice --tool-call-parser hermes"
@@ -405,8 +386,9 @@ class FlywheelReport:
 
 
 def write_flywheel_report(out: Path) -> FlywheelReport:
-    """Read the run in `out`, write `out/report.html`, and return the tables and the path."""
+    """Read the run in `out`, write `out/report.html` with the pages of its dialogues, and return the tables and the path."""
     run = read_flywheel_run(out)
+    run = replace(run, tasks=tuple(write_dialogue_pages(out, run.scores)))
     page = out / "report.html"
     write_atomic(page, render_flywheel_page(run).encode("utf-8", "replace"))
     return FlywheelReport(Group(score_table(run), *category_tables(run)), page, tuple(suggest_commands(run)))

@@ -1,4 +1,4 @@
-"""What pages take from worlds: the words of a world with their glossary page, and the page of a played episode.
+"""What pages take from worlds: the words of a world with their glossary page, and a trajectory's goals in words.
 
 Invariant: the glossary page has every term of every glossary, and the error classes of each world's taxonomy.
 """
@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Template
 
-from homerl.envs.core.documents import InputError, write_atomic
 from homerl.host.html_pages import HERE, Glossary, GlossaryTerm, glossary_sections, load_glossary, load_template
 from homerl.play.bench_results import METRICS
 from homerl.play.metrics.contract import format_percent
-from homerl.play.trajectory import Trajectory, locate_row_errors, read_rows, read_trajectory_row
-from homerl.report.figures import Estimate, format_points
+from homerl.play.trajectory import ShownDialogue, Trajectory, show_dialogue
+from homerl.report.figures import Estimate, format_points, format_signed
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import known_worlds, world_of
 
@@ -42,6 +40,7 @@ def load_report_template(name: str, world: WorldAdapter, **filters: Callable[...
     known: dict[str, Callable[..., Any]] = {
         "percent": format_percent,
         "points": format_points,
+        "signed": format_signed,
         "estimate": Estimate.of_score,
         "explained": words.explain_terms_as_html,
         "full": words.expand_abbreviations,
@@ -76,39 +75,6 @@ def _list_glossary_sections() -> Iterator[tuple[str, Mapping[str, GlossaryTerm]]
             yield f"Errors in {world.taxonomy}'s taxonomy", dimensions
 
 
-FILE = "trajectories.jsonl"
-
-
-def write_episode_page(source: Path, wanted: str, out: Path | None = None) -> tuple[Path, Trajectory]:
-    """Write the page of an episode, given by id or number, to `out` or beside its file. The result is (page, trajectory).
-
-    Raises `InputError` if there is no such episode, or if its world draws none.
-    """
-    where, trajectory = find_episode(source, wanted)
-    with locate_row_errors(where):
-        world = world_of(trajectory.blueprint)
-        page = world.episode_page(trajectory, where)
-    if page is None:
-        remedy = "the report of any run shows its dialogues (report.html)"
-        raise InputError(f"the world '{world.name}' draws no episodes", where, remedy)
-    path = out or (source / "episode.html" if source.is_dir() else source.with_suffix(".html"))
-    write_atomic(path, page.encode("utf-8", "replace"))
-    return path, trajectory
-
-
-def find_episode(source: Path, wanted: str) -> tuple[str, Trajectory]:
-    """(where it stands, the trajectory) of the episode with a number (from 1) or an id, in a file or a run's folder.
-
-    Raises `InputError` if there is none.
-    """
-    path = source / FILE if source.is_dir() else source
-    number = int(wanted) if wanted.isdecimal() else None
-    ids: list[str] = []
-    for at, row in enumerate(read_rows(path), 1):
-        ids.append(str(row.get("id")))
-        if at == number or ids[-1] == wanted:
-            return f"{path}:{at}", read_trajectory_row(row, f"{path}:{at}")
-    if number is not None:
-        raise InputError(f"there is no episode {number}", str(path), f"there are {len(ids)}, counted from 1")
-    near = get_close_matches(wanted, ids, 5, cutoff=0)
-    raise InputError(f"there is no episode '{wanted}'", str(path), f"most like it: {', '.join(near)}; there are {len(ids)}")
+def readable_dialogue(trajectory: Trajectory) -> ShownDialogue:
+    """A trajectory for reading, with its goals in words."""
+    return show_dialogue(trajectory, world_of(trajectory.blueprint).goals_in_words(trajectory.blueprint))

@@ -20,7 +20,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,9 +28,10 @@ from homerl.models.endpoint.endpoint_settings import AT_ONCE, Behaviours
 from homerl.models.policy.policy_agent import Engine, PolicyAgent, Sample, Thoughts, TokenLedger
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import User, play
+from homerl.play.replay import add_step_rewards
 from homerl.play.situation import BlueprintProtocol, Utterance
 from homerl.play.trajectory import Trajectory
-from homerl.rewards.composite import RewardWeights, step_rewards
+from homerl.rewards.composite import RewardWeights
 from homerl.train.credit.contract import CreditInput
 from homerl.train.engines.contract import TrainedEngine
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed
@@ -238,12 +239,6 @@ class TimedUser:
         """Let the user speak, and count the wait."""
         with self.turns.measure_wait("user"):
             return await self.user.speak(episode)
-
-
-def add_step_rewards(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
-    """The trajectory with the rewards of every step, and with the weights that they were computed with."""
-    rewards = tuple(step_rewards(step.facts, weights) for step in trajectory.steps)
-    return replace(trajectory, rewards=rewards, weights=weights.model_dump(mode="json"))
 
 
 def make_blueprint_cache(recipe: AnyBlueprintSource, behaviours: Behaviours = AT_ONCE) -> Callable[[int], BlueprintProtocol]:

@@ -50,6 +50,7 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
+from transformers.integrations import WandbCallback
 from transformers.trainer_callback import ExportableState
 
 from homerl.envs.core.documents import InputError
@@ -85,8 +86,9 @@ from homerl.train.update.evaluation import HeldOutEvaluation
 from homerl.train.update.objective import RolloutObjective, SampledTokens, collect_sampled_tokens
 from homerl.train.update.policy_and_reference import ReferenceModel, add_scoring_head, prepare_policy
 from homerl.train.watch.lost_signal import Sentinel, refuse_other_sampler, signal_metrics
-from homerl.train.watch.metrics_log import PanelsCallback, log_transcripts, metric_reporters
+from homerl.train.watch.metrics_log import PanelsCallback, WandbScalars, log_artifacts, log_transcripts, metric_reporters
 from homerl.train.watch.phase_deadlines import PhaseTimer, Watchdog
+from homerl.train.watch.throughput import ThroughputMeter
 from homerl.train.workarounds import load_unsharded
 from homerl.worlds.users import open_user_factory
 
@@ -114,7 +116,12 @@ def train_rlve(recipe: RLVERecipe) -> Path:
         with load_unsharded():
             trainer = RLVETrainer(recipe, player, load_trainable_model(recipe, source), tokenizer, arguments)
         with Watchdog(trainer.phases, dict(recipe.deadlines)):
-            return train_and_save_model(trainer, tokenizer, recipe.out, settings.seconds, settings.iterations)
+            model = train_and_save_model(
+                trainer, tokenizer, recipe.out, settings.seconds, settings.iterations, recipe.checkpoint_to
+            )
+        if trainer.accelerator.is_main_process:
+            log_artifacts(recipe)
+        return model
 
 
 def make_rlve_arguments(recipe: RLVERecipe) -> TrainingArguments:
@@ -205,7 +212,13 @@ class RLVETrainer(ParallelTrainer):
         self.evaluation = HeldOutEvaluation(recipe, player, ranks)
         self.add_callback(CurriculumState(curriculum))
         self.add_callback(SentinelState(self.sentinel))
-        self.add_callback(PanelsCallback(metric_reporters(recipe), recipe.out))
+        if "wandb" in (reporters := metric_reporters(recipe)):
+            self.pop_callback(WandbCallback)
+            self.add_callback(WandbScalars())
+        self.add_callback(PanelsCallback(reporters, recipe.out))
+        rollouts = arguments.per_device_train_batch_size * state.num_processes
+        self.meter = ThroughputMeter(self.model, rollouts / settings.iterations, state.num_processes)
+        self.add_callback(self.meter)
         # what trains on them; the head comes after the sampler has made its copy, whose head is its own
         add_scoring_head(self.model, settings, "entropy")
         self.reference.place_on_device(state)
@@ -377,7 +390,8 @@ class RLVETrainer(ParallelTrainer):
             with self.player.engine.awake():
                 self.evaluate_policy()
         if "loss" in logs:
-            logs |= self.phases.take_time_shares()
+            logs |= (shares := self.phases.take_time_shares())
+            logs |= self.meter.measure(self.state, self.accelerator.device, shares["time/train"])
         known = {name: [value for value in values if not math.isnan(value)] for name, values in self._metrics.items()}
         logs |= {name: fmean(values) for name, values in known.items() if values}
         self._metrics.clear()

@@ -39,7 +39,10 @@ from homerl.train.training_setup import (
     switch_off_router_logits,
     train_and_save_model,
 )
+from homerl.train.update.held_out_loss import HeldOutLoss, split_held_out
+from homerl.train.watch.metrics_log import log_artifacts
 from homerl.train.watch.phase_deadlines import TRAIN, PhaseTimer, Watchdog
+from homerl.train.watch.throughput import ThroughputMeter
 from homerl.train.workarounds import load_unsharded
 
 
@@ -69,7 +72,12 @@ def train_sft(recipe: SFTRecipe) -> Path:
     refuse_unfit_dialogues(dialogues, settings.max_length, str(trajectories_file(recipe.data)))
     together = settings.dialogues_per_prompt
     homes = number_homes(list_system_prompts(rows)) if together > 1 else ()
-    lengths, each = list(dialogues["length"]), settings.dialogues_per_update
+    each = settings.dialogues_per_update
+    kept, apart = split_held_out(len(dialogues), settings.held_out, recipe.seed, each)
+    held_out = [make_token_sequence(dialogue) for dialogue in dialogues.with_format("numpy").select(apart)] if apart else []
+    if apart:
+        dialogues, homes = dialogues.select(kept), [homes[at] for at in kept] if homes else homes
+    lengths = list(dialogues["length"])
     with load_unsharded():
         model = load_trainable_model(recipe, source)
         trainer = PackedSFTTrainer(
@@ -82,8 +90,13 @@ def train_sft(recipe: SFTRecipe) -> Path:
             peft_config=make_lora_config(recipe.model, model),
         )
     trainer.muon = settings.muon
+    if held_out:
+        trainer.add_callback(HeldOutLoss(trainer, trainer.updates, trainer.phases, recipe, held_out))
     with Watchdog(trainer.phases, dict(recipe.deadlines)):
-        return train_and_save_model(trainer, tokenizer, out, settings.seconds)
+        folder = train_and_save_model(trainer, tokenizer, out, settings.seconds, checkpoint_to=recipe.checkpoint_to)
+    if trainer.accelerator.is_main_process:
+        log_artifacts(recipe)
+    return folder
 
 
 class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
@@ -100,6 +113,8 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
         self.phases = PhaseTimer(recipe.out / "ranks", self.accelerator.process_index, ranks=self.accelerator.num_processes)
         self.updates = make_trainer_updates(self, recipe)
         self.seen: list[torch.Tensor] = []
+        self.meter = ThroughputMeter(self.model, recipe.sft.dialogues_per_update, self.accelerator.num_processes)
+        self.add_callback(self.meter)
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
         """Fetch data in the phase `train`."""
@@ -140,6 +155,7 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
             entropy, right = self.accelerator.reduce(torch.stack(self.seen).mean(0), reduction="mean").tolist()
             logs |= {"entropy": entropy, "mean_token_accuracy": right, "num_tokens": self.state.num_input_tokens_seen}
             logs |= self.updates.take_packing_metrics()
+            logs |= self.meter.measure(self.state, self.accelerator.device)
             self.seen.clear()
         super().log(logs, start_time)
 

@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -26,13 +27,15 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.integrations import WandbCallback
 
 from homerl.envs.core.documents import write_atomic
+from homerl.host.monitoring import monitored_name
 from homerl.host.progress_bar import progress_bar, write_plain_lines
 from homerl.host.recipe_files import BaseRecipe
-from homerl.play.trajectory import Trajectory
+from homerl.play.trajectory import Trajectory, read_trajectories
 from homerl.train.credit.contract import list_credit_modes
-from homerl.train.recipe import RLVERecipe
+from homerl.train.recipe import RLVERecipe, TrainingRecipe
 from homerl.train.watch.phase_deadlines import SHARES
 
 if TYPE_CHECKING:
@@ -53,9 +56,10 @@ SECTIONS = {  # section -> names, or prefixes that end in a slash; the first mat
         "distill/",
     ),
     "5 lengths": ("episode/", "completions/mean_length", "completions/max_length", "completions/clipped_ratio"),
-    "6 time": ("time/",),
+    "6 time": ("time/", "perf/"),
     "7 user and blueprints": ("user/", "curriculum/", "sentinel/dropped_groups"),
 }  # fmt: skip
+BY_STEP = re.compile(r"((?:reward|credit)_by_step/.+)/(\d+)$")
 COLOURS = dict(zip(SHARES, ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_black", "white"), strict=True))
 WIDTH = 60  # characters of the time bar
 
@@ -80,6 +84,24 @@ def metric_reporters(recipe: BaseRecipe) -> list[str]:
     return [name for name in recipe.report_to if name != "wandb" or recipe.wandb.mode != "disabled"]
 
 
+def tabulate_by_step(logs: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+    """The columns and rows of a table of what is logged by step of the episode, such as `reward_by_step/progress/0`."""
+    found = {match.group(1, 2): value for name, value in logs.items() if (match := BY_STEP.match(name))}
+    columns = sorted({name for name, _ in found})
+    steps = sorted({int(step) for _, step in found})
+    return ["step", *columns], [[step, *(found.get((name, str(step))) for name in columns)] for step in steps]
+
+
+class WandbScalars(WandbCallback):
+    """transformers' own reporter, without what is logged by step: that is one table, and not dozens of curves."""
+
+    def on_log(self, *args: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Log what is no figure of a step."""
+        super().on_log(
+            *args, logs={name: value for name, value in (logs or {}).items() if not BY_STEP.match(name)}, **kwargs
+        )
+
+
 class PanelsCallback(TrainerCallback):
     """Logs the sections to the named reporters, at the trainer's step."""
 
@@ -102,7 +124,9 @@ class PanelsCallback(TrainerCallback):
             import wandb
 
             if wandb.run is not None:
-                wandb.log(by_section | step)
+                columns, rows = tabulate_by_step(logs)
+                table = {"by step": wandb.Table(columns=columns, data=rows)} if rows else {}
+                wandb.log({name: value for name, value in by_section.items() if "_by_step/" not in name} | table | step)
         if "trackio" in self.reporters:
             import trackio
 
@@ -184,6 +208,39 @@ def log_transcripts(recipe: RLVERecipe, trajectories: Sequence[Trajectory], upda
             format_transcript(trajectory),
         )
     wandb.log({"transcripts": table}, commit=False)
+
+
+ROLLOUT_COLUMNS = ("update", "blueprint", "outcome", "success", "reward", "steps")
+
+
+def log_artifacts(recipe: TrainingRecipe) -> None:
+    """Upload the best model, else the last, and a table of all stored rollouts, if the recipe asks for it.
+
+    The rollouts are with their dialogues if these may be logged. The first process calls this while the run is open.
+    """
+    if "wandb" not in metric_reporters(recipe) or not recipe.wandb.artifacts:
+        return
+    import wandb
+
+    if wandb.run is None:
+        return
+    best, score = recipe.out / "best" / "model", recipe.out / "best" / "score.json"
+    facts = json.loads(score.read_text(encoding="utf-8")) if score.is_file() else {}
+    artifact = wandb.Artifact(f"{monitored_name(recipe)}-model", "model", metadata=facts)
+    artifact.add_dir(str(best if best.is_dir() else recipe.out / "model"))
+    wandb.run.log_artifact(artifact, aliases=["best" if best.is_dir() else "last"])
+    updates = sorted((recipe.out / "rollouts").glob("update_*.jsonl"))
+    if not updates:
+        return
+    shown = ("dialogue",) if recipe.wandb.transcripts else ()
+    table = wandb.Table(columns=[*ROLLOUT_COLUMNS, *shown])
+    for path in updates:
+        for trajectory in read_trajectories(path):
+            earned = sum(sum(parts.values()) for parts in trajectory.rewards)
+            row = trajectory.blueprint["id"], str(trajectory.outcome), trajectory.success, earned, len(trajectory.steps)
+            said = [format_transcript(trajectory)] if shown else []
+            table.add_data(int(path.stem.removeprefix("update_")), *row, *said)
+    wandb.log({"rollouts": table})
 
 
 def format_transcript(trajectory: Trajectory) -> str:
@@ -278,10 +335,12 @@ class TimeLimit(TrainerCallback):
 def _is_kept_line(line: str, last: int) -> bool:
     """Whether a line is a logged update with a step up to `last`, or an evaluation before it.
 
-    Totals and truncated lines are dropped. So is an evaluation at `last`, since a run that goes on evaluates again there.
+    Totals and truncated lines are dropped. So are rollouts that were evaluated at `last`, since a run that goes on evaluates
+    again there.
     """
     try:
         row = json.loads(line)
     except json.JSONDecodeError:
         return False
-    return row["step"] <= last if "loss" in row else row["step"] < last and "eval/counted" in row
+    step = int(row["step"])
+    return step <= last if "loss" in row or "eval/loss" in row else step < last and "eval/counted" in row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,9 @@ import typer
 from command import homerl
 
 from homerl.app.cli.app import app, find_commands
+from homerl.bench.scores import build_result_row
 from homerl.host.terminal import GROUPS
+from homerl.play.trajectory import trajectory_to_row, write_rows
 
 ROOT = Path(__file__).parents[3]
 ROOT_COMMAND = typer.main.get_command(app)
@@ -106,3 +109,52 @@ def test_homes_seeds_and_files_are_given_in_one_way():
                 assert part.opts == ["--home"], words
     arguments = {part.name for command in EVERY.values() for part in command.params if part.param_type_name == "argument"}
     assert not arguments & {"out", "seed", "folder_out"}
+
+
+# In an empty folder, one after the other: each makes what the next ones take. The others need hours, a server or a hub.
+TYPED = (
+    "init", "check", "make-home", "check-home", "view home", "view personalhome", "glossary", "reference", "schemas",
+    "view episode", "reverify", "compare", "seeds",
+)  # fmt: skip
+
+
+@pytest.mark.long
+def test_examples_run_as_they_stand_where_the_quickstart_has_run(tmp_path, monkeypatch, trajectories):
+    monkeypatch.chdir(tmp_path)
+    for name in ("synth", *(f"{model}/bench/heldout" for model in ("untrained", "sft", "rlve"))):
+        folder = tmp_path / "runs/quickstart" / name
+        folder.mkdir(parents=True)
+        write_rows(folder / "trajectories.jsonl", map(trajectory_to_row, trajectories[:6]))
+        results = [build_result_row(one, 10, 10) for one in trajectories[:6]]
+        write_rows(folder / "results.jsonl", results)
+    (tmp_path / "runs/quickstart/run.json").write_text("{}")
+    shutil.copytree(tmp_path / "runs/quickstart", tmp_path / "runs/seed0")
+    for seed in (1, 2):
+        shutil.copytree(tmp_path / "runs/quickstart", tmp_path / f"runs/seed{seed}")
+    for words in TYPED:
+        done = homerl(*shlex.split(find_commands()[words].example)[1:])
+        assert done.code == 0, f"{find_commands()[words].example}: {done.err}"
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("homerl run quick", ["quickstart"]),
+        ("homerl check recipes/qui", ["recipes/quickstart.yaml"]),
+        ("homerl chat smol", ["smollm2-home"]),
+        ("homerl chat runs/m", ["runs/mine"]),
+        ("homerl bench run Hom", []),
+        ("homerl bench build home", ["homeenv"]),
+        ("homerl view episode runs/mine/", ["runs/mine/run.json/"]),
+    ],
+)
+def test_the_shell_completes_names(tmp_path, monkeypatch, typed, offered):
+    (tmp_path / "runs/mine/run.json").mkdir(parents=True)
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/quickstart.yaml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("_HOMERL_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    said = homerl().out.split()
+    assert [word for word in said if word in offered] == offered and (offered or not said)

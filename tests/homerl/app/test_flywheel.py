@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ import psutil
 import pytest
 import yaml
 from launches import LAUNCHERS, descendants, wait_for
+from rich.console import Console
 
 from homerl.app.runs.flywheel import flywheel_stages, kept_stages_lines, next_commands_lines
 from homerl.app.runs.launch import RUNNERS, run_recipe
@@ -27,11 +29,19 @@ from homerl.app.runs.resume import (
     take_finished_stages,
     unfinished_stages,
 )
-from homerl.app.runs.stages import StageFailed, run_bench, run_stage, stage_recipe_path, suite_episodes
+from homerl.app.runs.stages import (
+    StageFailed,
+    count_played_episodes,
+    run_bench,
+    run_stage,
+    stage_recipe_path,
+    suite_episodes,
+)
 from homerl.bench.runner import BenchInterrupted, EpisodePace, ParticipantFactories, run_suite
 from homerl.envs.core.documents import InputError, read_json
 from homerl.host.exit_codes import RunStopped, ending_for_error
 from homerl.host.processes import folder_lock
+from homerl.host.progress_bar import progress_bar, progress_updater
 from homerl.play.loop import Agent
 from homerl.play.trajectory import read_rows
 from homerl.report.pages.flywheel_report import can_visit_homes
@@ -85,6 +95,7 @@ def test_the_expert_plays_the_tasks_of_the_models(tmp_path: Path) -> None:
     (tmp_path / "by_hand.yaml").write_text(yaml.safe_dump(stage))
     scores = run_bench(load_recipe(tmp_path / "by_hand.yaml"))
     assert scores["heldout"]["n"] == 6 and scores["heldout"]["success"] == 1.0
+    assert count_played_episodes(tmp_path / "expert/bench/heldout") == 6
     played = [row["id"] for row in read_rows(tmp_path / "expert/bench/heldout/results.jsonl")]
     assert played == [f"heldout-{seed}" for seed in range(6)]
     refused = {"there is expert": {"agent": "exprt", "expert": None}, "`expert` is of": {"agent": "nothing"}}
@@ -92,6 +103,24 @@ def test_the_expert_plays_the_tasks_of_the_models(tmp_path: Path) -> None:
         (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(stage | wrong))
         with pytest.raises(InputError, match=says):
             load_recipe(tmp_path / "wrong.yaml")
+
+
+def test_the_bar_moves_while_a_batch_is_played_and_never_back(tmp_path: Path) -> None:
+    """Each message of an agent counts, so that a batch whose episodes end together shows what was done of it."""
+    played, shown, said = recipe(tmp_path, "--bench.suites", SMALL), list[float](), io.StringIO()
+    (suite,), limits = played.bench.suites, played.bench.limits
+    with progress_bar(Console(file=said)) as bar:
+        task = bar.add_task("bench", total=6, note="")
+        show = progress_updater(bar, task)
+
+        def progress(done: float, total: int) -> None:
+            show(done, total)
+            shown.append(bar.tasks[0].completed)
+
+        agents = ParticipantFactories(suite.world.baselines["expert"])
+        run_suite(suite_episodes(suite, limits), agents, tmp_path / "bench", progress=progress)
+    assert shown == sorted(shown) and shown[-1] == 6 and 0 < shown[0] < 1
+    assert len({done for done in shown if done < 6}) > 6
 
 
 def test_a_benchmark_that_was_stopped_is_not_done(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from command import homerl
 from pydantic import BaseModel
 
 from homerl.envs.core.documents import InputError, validate_document
+from homerl.host import launch_hook
 from homerl.host import recipe_files as config
 from homerl.host.recipe_files import BaseRecipe
 
@@ -43,7 +44,7 @@ def write(folder: Path, **files: str) -> Path:
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "shipped"
     folder.mkdir()
-    monkeypatch.setattr(config, "shipped_recipe_folder", lambda: folder)
+    monkeypatch.setattr(launch_hook, "shipped_folder", lambda name: str(folder))
     return folder
 
 
@@ -164,7 +165,7 @@ def test_bad_recipes(tmp_path: Path, shipped: Path, files: dict[str, str], messa
 def test_shipped_recipes_are_found_from_anywhere(tmp_path: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(shipped, smoke=BASE)
     monkeypatch.chdir(tmp_path)
-    for name in ("recipes/smoke.yaml", "smoke.yaml"):
+    for name in ("recipes/smoke.yaml", "smoke.yaml", "recipes/smoke", "smoke"):
         assert config.find_recipe(name) == shipped / "smoke.yaml"
     mine = write(tmp_path, mine="extends: recipes/smoke.yaml\ntrain: {steps: 3}\n")
     data, document = config.load_recipe_document(mine)
@@ -172,8 +173,21 @@ def test_shipped_recipes_are_found_from_anywhere(tmp_path: Path, shipped: Path, 
     assert document.locate_key(("train", "learning_rate")) == f"{shipped}/smoke.yaml:3"
     (tmp_path / "smoke.yaml").write_text("homerl: 1\n")
     assert config.find_recipe("smoke.yaml") == Path("smoke.yaml")
-    with pytest.raises(InputError, match=r"there is no recipe recipes/smok.yaml\ndid you mean smoke.yaml"):
-        config.find_recipe("recipes/smok.yaml")
+    assert config.find_recipe("smoke") == Path("smoke.yaml"), "a file here comes first"
+    for name in ("recipes/smok.yaml", "smok"):
+        with pytest.raises(InputError, match=rf"there is no recipe {name}\ndid you mean smoke\?"):
+            config.find_recipe(name)
+
+
+def test_a_recipe_that_has_run_names_its_run(tmp_path: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(shipped, smoke=BASE + "out: runs/small\n")
+    monkeypatch.chdir(tmp_path)
+    assert config.find_shipped_run("smoke") is None and config.list_runs() == []
+    (tmp_path / "runs/small").mkdir(parents=True)
+    (tmp_path / "runs/small/run.json").write_text("{}")
+    assert config.find_shipped_run("smoke") == Path("runs/small") and config.list_runs() == ["runs/small"]
+    (tmp_path / "smoke").mkdir()
+    assert config.find_shipped_run("smoke") is None, "a folder here comes first"
 
 
 def test_there_is_an_accelerate_configuration_for_every_way_to_be_parallel() -> None:

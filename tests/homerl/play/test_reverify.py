@@ -21,12 +21,11 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError, UserError
 from homerl.play.loop import play
-from homerl.play.replay import reverify_file
+from homerl.play.replay import add_step_rewards, reverify_file
 from homerl.play.situation import Observation, Reply
 from homerl.play.tool_call_parser import parse_reply
 from homerl.play.trajectory import Outcome, Trajectory, trajectory_to_row, write_rows
 from homerl.rewards.composite import RewardWeights
-from homerl.train.data.rollout import add_step_rewards
 from homerl.worlds.registry import begin_episode, restore_situation
 from homerl.worlds.users import ScriptedUser
 

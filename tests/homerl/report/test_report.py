@@ -28,9 +28,8 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.situation import Reply
 from homerl.play.trajectory import read_rows, trajectory_from_row, trajectory_to_row, write_rows
 from homerl.report import figures as charts
+from homerl.report.pages.episode_pages import MODELS, PLAYERS
 from homerl.report.pages.flywheel_report import (
-    MODELS,
-    PLAYERS,
     FlywheelReport,
     read_flywheel_run,
     success_cell,
@@ -176,7 +175,7 @@ def printed(report: FlywheelReport, width: int = 100) -> str:
 class Page(HTMLParser):
     """Which elements a page has, what they link to, and their text; unclosed ones are an error."""
 
-    VOID = ("meta", "link", "br")
+    VOID = ("meta", "link", "br", "input")
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -312,11 +311,11 @@ def test_page_shows_three_successes_and_three_failures_and_rewards_of_training(r
     assert "progress +" in page.text
 
 
-def test_page_needs_no_network_and_runs_no_script(run):
+def test_page_needs_no_network_and_leads_to_its_own_pages_alone(run):
     report = write_flywheel_report(run)
     page, text = page_of(report), report.page.read_text(encoding="utf-8")
-    assert not page.tags["script"]
-    assert set(page.links) == {"data:,"}
+    assert page.tags["script"] == 1
+    assert all(link == "data:," or link.startswith("dialogues/") for link in page.links)
     assert "url(" not in text and "@import" not in text
     assert len(text) < 400_000
 
@@ -338,7 +337,9 @@ def test_everything_of_the_run_is_escaped(run):
     stats = json.loads((run / "synth/stats.json").read_text())
     (run / "synth/stats.json").write_text(json.dumps(stats | {"dropped": {f"{NASTY}: {NASTY}": 1}}))
     page = page_of(write_flywheel_report(run))
-    assert not page.tags["script"] and not page.tags["img"]
+    assert page.tags["script"] == 1 and not page.tags["img"]
+    dialogues = Page((run / "dialogues/rlve-heldout.html").read_text(encoding="utf-8"))
+    assert dialogues.tags["script"] == 1 and not dialogues.tags["img"] and NASTY in "".join(dialogues.words)
     assert page.text.count(" ".join(NASTY.split())) >= 8
     assert "49" not in re.findall(r"too' (\d+)", page.text)
 
@@ -351,6 +352,24 @@ def test_text_that_is_no_unicode_is_told_with_its_line(run):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(InputError, match=r"trajectories\.jsonl:1: holds half a character"):
         write_flywheel_report(run)
+
+
+def test_all_tasks_are_in_a_table_that_leads_to_their_dialogues(run):
+    """Each row has the task's kind and, for each model, its outcome and reward; each link leads to the dialogue."""
+    report = write_flywheel_report(run)
+    page = page_of(report)
+    report_rows = re.findall(r'<tr class="entry".*?</tr>', report.page.read_text(), re.DOTALL)
+    assert len(report_rows) == 2 * 40
+    for suite in SUITES:
+        for number, result in enumerate(read_rows(run / "rlve/bench" / suite / "results.jsonl")):
+            row = report_rows[number + 40 * SUITES.index(suite)]
+            assert f'data-suite="{suite}" data-kind="{"|".join(dict.fromkeys(result["families"]))}"' in row
+            assert f'data-rlve="{result["outcome"]}"' in row
+            link = f"dialogues/rlve-{suite}.html#{result['id']}"
+            assert link in page.links and f'id="{result["id"]}"' in (run / link.partition("#")[0]).read_text()
+    trajectory = next(map(trajectory_from_row, read_rows(run / "expert/bench/heldout/trajectories.jsonl")))
+    earned = sum(sum(step_rewards(step.facts, RewardWeights()).values()) for step in trajectory.steps)
+    assert f"{earned:+.2f}" in report_rows[0]
 
 
 # Partial runs
@@ -498,3 +517,22 @@ STICKING_OUT = """
   .filter(e => !e.closest('.scroll, svg') && e.getBoundingClientRect().right > innerWidth + 1)
   .map(e => e.outerHTML.slice(0, 120))
 """
+
+
+@pytest.mark.long
+def test_the_table_of_tasks_is_filtered_by_kind_outcome_and_words(run, browser):
+    report = write_flywheel_report(run)
+    page = browser.new_page()
+    page.goto(f"file://{report.page}")
+    shown = page.locator("tr.entry:visible")
+    assert shown.count() == 80
+    page.select_option("select[name=suite]", SUITES[1])
+    page.select_option("select[name=rlve]", "success")
+    row = shown.first
+    words = " ".join(row.locator("td").first.inner_text().split()[:2])
+    assert 0 < shown.count() < 40 and {one.get_attribute("data-rlve") for one in shown.all()} == {"success"}
+    page.fill("input[name=words]", words.upper())
+    assert all(words.lower() in one.inner_text().lower() for one in shown.all()) and shown.count()
+    row.locator("a").last.click()
+    assert "/dialogues/" in page.url and page.locator(".entry:target details[open]").count() == 1
+    page.close()

@@ -45,7 +45,13 @@ def test_they_go_to_the_open_run_at_the_trainers_step(monkeypatch):
     PanelsCallback().on_log(None, state, None, logs={"train_runtime": 3.0})
     state.is_world_process_zero = False
     PanelsCallback().on_log(None, state, None, logs=LOGS)
-    assert logged == [sort_into_sections(LOGS) | {"train/global_step": 3}]
+    (row,) = logged
+    table = row.pop("by step")
+    assert row == {name: value for name, value in sort_into_sections(LOGS).items() if "_by_step/" not in name} | {
+        "train/global_step": 3
+    }
+    assert table.columns == ["step", "credit_by_step/mass", "reward_by_step/progress"]
+    assert table.data == [[0, None, 0.5], [1, 0.2, None]]
 
 
 def test_they_are_in_tensorboards_files_beside_its_own(tmp_path):

@@ -36,6 +36,7 @@ from homerl.train.packing.packed_updates import IGNORE_INDEX
 from homerl.train.recipe import SFTRecipe
 from homerl.train.tiny_model import TinyConfig, make_tokenizer
 from homerl.train.update import sft
+from homerl.train.update.held_out_loss import split_held_out
 from homerl.train.update.sft import make_token_sequence, train_sft
 from homerl.train.watch.lost_signal import SignalLost
 from homerl.worlds.contract import ExpertConfig
@@ -269,6 +270,36 @@ def test_the_loss_falls_with_adamw_and_with_muon(recipe):
         assert first == pytest.approx(math.log(len(load(folder)[1])), abs=0.5), "an untrained model guesses"
         assert last < 0.4 * first
         assert [p.name for p in made.out.glob("*.making")] == []
+
+
+def test_the_loss_on_dialogues_that_are_kept_apart_chooses_the_best_model(recipe):
+    """It is that of the model that is kept, and none of these dialogues is trained on."""
+    made = recipe(max_steps=6, held_out={"share": 0.2, "every": 2})
+    assert "held_out" not in recipe(max_steps=6).sft.model_dump()
+    train_sft(made)
+    rows = [json.loads(line) for line in (made.out / "metrics.jsonl").read_text().splitlines()]
+    measured = {row["step"]: row["eval/loss"] for row in rows if "eval/loss" in row}
+    assert list(measured) == [2, 4, 6] and measured[6] < measured[2]
+    best = json.loads((made.out / "best/score.json").read_text())
+    assert best == {"update": min(measured, key=measured.get), "loss": min(measured.values())}
+    model, tokenizer = load(made.out / "best/model")
+    data = tokenize_dialogues(load_dialogues(made.data), tokenizer, "assistant", made.data)
+    kept, apart = split_held_out(len(data), made.sft.held_out, made.seed, 4)
+    assert not set(kept) & set(apart) and len(kept) + len(apart) == len(data) and len(apart) == round(0.2 * len(data))
+    losses = []
+    with torch.no_grad():
+        for dialogue in data.select(apart):
+            ids, labels = torch.tensor([dialogue["input_ids"]]), torch.tensor(dialogue["labels"][1:])
+            logps = torch.log_softmax(model(input_ids=ids).logits[0, :-1].float(), -1)
+            learnt = labels != IGNORE_INDEX
+            losses += (-logps[learnt].gather(1, labels[learnt, None])).flatten().tolist()
+    assert best["loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
+    speeds = [row for row in rows if "loss" in row]
+    assert [row["step"] for row in speeds] == [1, 2, 3, 4, 5, 6]
+    assert all(row["perf/tokens_per_second"] > 0 and row["perf/samples_per_second"] > 0 for row in speeds)
+    assert not {"perf/mfu", "perf/peak_memory_gb"} & {name for row in rows for name in row}, "none is measured on a CPU"
+    with pytest.raises(InputError, match="sft.held_out.share"):
+        split_held_out(len(data), made.sft.held_out, 0, len(data))
 
 
 def load(folder: Path) -> tuple[Any, Any]:

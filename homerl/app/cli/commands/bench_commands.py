@@ -8,13 +8,15 @@ from typing import Annotated
 
 import typer
 
+from homerl.app.cli.completions import complete_model, complete_suite
 from homerl.envs.core.documents import InputError
 from homerl.host.exit_codes import RunStopped
 from homerl.host.terminal import Command, MaxTokens, OnCpu, Seed, Served, console, count_with_noun
+from homerl.worlds.registry import default_world
 
 
 def bench_build(
-    suite: Annotated[str, typer.Argument(help="the name of a suite")],
+    suite: Annotated[str, typer.Argument(help="the name of a suite or of a world", autocompletion=complete_suite)],
     out: Annotated[Path, typer.Option(help="a folder for the suite")],
     seed: Annotated[int | None, typer.Option(help="default: that of the shipped suite")] = None,
     language: Annotated[str, typer.Option(help="of the people: its code, such as en or zh")] = "en",
@@ -44,8 +46,16 @@ def bench_build(
 
 
 def bench_run(
-    suite: Annotated[str, typer.Argument(help="the name of a suite or of a world, or a file of `bench build`")],
-    model: Annotated[str, typer.Option(help="http://host/v1 (several with commas), a folder, a hub id, or a baseline")],
+    suite: Annotated[
+        str,
+        typer.Argument(help="the name of a suite or of a world, or a file of `bench build`", autocompletion=complete_suite),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="http://host/v1 (several with commas), a folder, a hub id, or a baseline", autocompletion=complete_model
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="a folder for the results")],
     setting: Annotated[
         str | None,
@@ -129,6 +139,9 @@ def bench_rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench r
     console.print(again(run))
 
 
+WORLD, MODEL = default_world().name, "runs/quickstart/rlve/model"  # the examples play the first suite of the world
+
+
 def bench_validate(
     suite: Annotated[str, typer.Argument(help="the name of a suite, or a file of `bench build`")],
     setting: Annotated[str | None, typer.Option(help="a setting of the suite; default: its first")] = None,
@@ -154,8 +167,13 @@ def bench_validate(
 
 
 COMMAND = (
-    Command("bench build", "measure", bench_build, "homerl bench build SUITE --home home.json --out built"),
-    Command("bench run", "measure", bench_run, "homerl bench run SUITE --model runs/mine/rlve/model --cpu --out runs/bench"),
+    Command("bench build", "measure", bench_build, f"homerl bench build {WORLD} --out built"),
+    Command(
+        "bench run",
+        "measure",
+        bench_run,
+        f"homerl bench run {WORLD} --model {MODEL} --cpu --out runs/bench",
+    ),
     Command("bench rescore", "measure", bench_rescore, "homerl bench rescore runs/bench"),
     Command("bench validate", "measure", bench_validate, "homerl bench validate SUITE --limit 50"),
 )

@@ -12,15 +12,16 @@ from typing import Annotated
 
 import typer
 
+from homerl.app.cli.completions import complete_model
 from homerl.envs.core.documents import InputError, write_atomic
 from homerl.host.terminal import Command, OnCpu, PlainConsole, RunFolder, Served, console, waiting_spinner
 
-WHAT = "a run's folder, a model's folder or hub id, http://host/v1, or an agent without a model such as keywords"
+WHAT = "a run or its recipe, a model's folder or hub id, http://host/v1, or an agent without a model such as keywords"
 WIDTH = 79  # columns of a picture: two rooms side by side
 
 
 def chat(
-    what: Annotated[str, typer.Argument(help=WHAT)],
+    what: Annotated[str, typer.Argument(help=WHAT, autocompletion=complete_model)],
     home: Annotated[Path | None, typer.Option(help="a home file; default: the seed makes a home")] = None,
     seed: Annotated[int, typer.Option(help="another seed makes another home, and samples otherwise")] = 0,
     world: Annotated[str | None, typer.Option(help="world to visit, if the model knows several")] = None,
@@ -44,6 +45,7 @@ def chat(
     wanted = ChatRequest(what, like, home, seed, world, served, cpu, temperature, max_tokens, steps)
     with waiting_spinner(f"opening {what}"):
         session = open_chat_session(wanted)
+        _ = session.suggestions  # which may take seconds too
     if page:
         from homerl.app.chat.chat_page import serve_chat_page
         from homerl.host.web_server import ServerAddress, open_listening_socket
@@ -91,7 +93,9 @@ def export(
 
 
 def serve(
-    what: Annotated[str, typer.Argument(help="a run's folder, a model's folder, or a hub id")],
+    what: Annotated[
+        str, typer.Argument(help="a run's folder, a model's folder, or a hub id", autocompletion=complete_model)
+    ],
     host: Annotated[str, typer.Option(help="address to listen on; others than this machine's own need a key")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="port to listen on; 0 for any free one")] = 8000,
     key_env: Annotated[str | None, typer.Option(help="environment variable with the key that clients must send")] = None,
@@ -122,7 +126,7 @@ def serve(
 
 
 COMMAND = (
-    Command("chat", "start here", chat, "homerl chat runs/mine --page"),
-    Command("export", "train", export, "homerl export runs/mine --to models/mine"),
-    Command("serve", "train", serve, "homerl serve runs/mine --port 8000"),
+    Command("chat", "start here", chat, "homerl chat quickstart --page"),
+    Command("export", "train", export, "homerl export quickstart --to my-home-agent"),
+    Command("serve", "train", serve, "homerl serve quickstart --port 8000"),
 )

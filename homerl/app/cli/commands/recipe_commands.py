@@ -89,8 +89,8 @@ def audit_user(
 
 COMMAND = (
     Command("init", "start here", init, "homerl init --out my_recipes"),
-    Command("check", "start here", check, "homerl check recipes/quickstart.yaml --out runs/mine", overrides=True),
-    Command("run", "start here", run, "homerl run recipes/quickstart.yaml --out runs/mine", overrides=True),
-    Command("serve-user", "train", serve_user, "homerl serve-user recipes/rlve_full.yaml", overrides=True),
-    Command("audit-user", "train", audit_user, "homerl audit-user recipes/audit_users.yaml --blueprints 50", overrides=True),
+    Command("check", "start here", check, "homerl check quickstart", overrides=True),
+    Command("run", "start here", run, "homerl run quickstart", overrides=True),
+    Command("serve-user", "train", serve_user, "homerl serve-user rlve_full", overrides=True),
+    Command("audit-user", "train", audit_user, "homerl audit-user audit_users --blueprints 50", overrides=True),
 )

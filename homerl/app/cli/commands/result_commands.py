@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
+from rich.table import Column, Table
 
-from homerl.host.terminal import Command, OutPage, RunFolder, console, count_with_noun
+from homerl.envs.core.documents import InputError
+from homerl.host.recipe_files import find_shipped_run
+from homerl.host.terminal import Command, OutPage, RunFolder, complete_run, console, count_with_noun
+
+if TYPE_CHECKING:
+    from homerl.report.pages.episode_pages import EpisodeFile
 
 RUN = "a run's folder, a stage's, one of `homerl bench run`, or a results.jsonl"
 
 
 def compare(
-    run_a: Annotated[Path, typer.Argument(help=RUN)],
-    run_b: Annotated[Path, typer.Argument(help="another one, which played the same tasks")],
+    run_a: Annotated[Path, typer.Argument(help=RUN, autocompletion=complete_run)],
+    run_b: Annotated[Path, typer.Argument(help="another one, which played the same tasks", autocompletion=complete_run)],
     out: Annotated[Path, typer.Option(help="the HTML file")] = Path("compare.html"),
 ) -> None:
     """Compare two runs: which is better and by how much, where their recipes differ, and their curves in one page."""
@@ -23,32 +32,72 @@ def compare(
     from homerl.report.pages.compare_runs import comparison_tables, write_comparison
 
     ensure_writable(out)
+    run_a, run_b = find_shipped_run(run_a) or run_a, find_shipped_run(run_b) or run_b
     found = compared(run_a, run_b)
     console.print(comparison_tables(found))
     console.print(f"page: {write_comparison(found, out)}")
 
 
 def seeds(
-    runs: Annotated[list[Path], typer.Argument(help="folders of flywheel runs that differ in their seed")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="folders of flywheel runs that differ in their seed", autocompletion=complete_run)
+    ],
     suite: Annotated[str | None, typer.Option(help="one suite; default: each of the first run's")] = None,
 ) -> None:
     """Show the scores of several flywheel runs, with their mean and the interval of RLVE's gain over the runs."""
     from homerl.report.pages.compare_runs import build_seeds_table, find_scored_suites
 
+    runs = [find_shipped_run(run) or run for run in runs]
     for name in [suite] if suite else find_scored_suites(runs[0]):
         console.print(build_seeds_table(runs, name))
 
 
 def view_episode(
-    source: Annotated[Path, typer.Argument(help="a trajectories.jsonl, a file of rollouts, or the folder of a run")],
-    episode: Annotated[str, typer.Option(help="id of the episode, or its number from 1")] = "1",
+    source: Annotated[
+        Path,
+        typer.Argument(help="a run, a trajectories.jsonl or its folder, or a file of rollouts", autocompletion=complete_run),
+    ],
+    episode: Annotated[
+        list[str] | None,
+        typer.Option(help="id of an episode, its number, or numbers such as 1-6; may be repeated; default: the first"),
+    ] = None,
     out: OutPage = None,
 ) -> None:
-    """Draw a played episode of any world as one HTML page: what was said and called, and what it did."""
-    from homerl.report.pages.world_pages import write_episode_page
+    """Replay episodes of any world in one HTML page: what was said and called, what it changed, and what each step earned.
 
-    page, played = write_episode_page(source, episode, out)
-    console.print(f"{page}: {played.blueprint['id']}, {played.outcome}, {count_with_noun(len(played.steps), 'step')}")
+    Of a whole run it lists what was played, and replays the last model's first successes and failures.
+    """
+    from homerl.report.pages.episode_pages import (
+        FILE,
+        describe_episodes,
+        find_example_file,
+        list_episode_files,
+        write_episode_page,
+    )
+
+    folder = find_shipped_run(source) or source
+    files = list_episode_files(folder) if folder.is_dir() and not (folder / FILE).is_file() else []
+    if files:
+        console.print(_list_files(folder, files))
+        example = find_example_file(files).source
+        if episode:
+            raise InputError("a run has several files of episodes", "--episode", f"name one of them, such as {example}")
+        console.print(f"to choose others: homerl view episode {shlex.quote(str(example))} --episode 1-6", soft_wrap=True)
+    page, played = write_episode_page(folder, episode or [], out)
+    if len(played) == 1:
+        console.print(f"{page}: {next(describe_episodes(played))}")
+        return
+    console.print(f"{page} replays {count_with_noun(len(played), 'episode')}:")
+    for line in describe_episodes(played):
+        console.print(f"  {line}")
+
+
+def _list_files(run: Path, files: Sequence[EpisodeFile]) -> Table:
+    counts = Column("episodes", justify="right"), Column("success", justify="right")
+    table = Table("played", *counts, f"in {run}", box=box.SIMPLE_HEAD, pad_edge=False)
+    for file in files:
+        table.add_row(file.played, f"{file.episodes:,}", f"{file.successes:,}", str(file.source.relative_to(run)))
+    return table
 
 
 def reverify(file: Annotated[Path, typer.Argument(help="a trajectories.jsonl, or a file of rollouts")]) -> None:
@@ -92,10 +141,10 @@ def push_data(
 
 
 COMMAND = (
-    Command("compare", "measure", compare, "homerl compare runs/step runs/trajectory --out compare.html"),
+    Command("compare", "measure", compare, "homerl compare runs/quickstart/sft/bench/heldout runs/seed1/sft/bench/heldout"),
     Command("seeds", "measure", seeds, "homerl seeds runs/seed0 runs/seed1 runs/seed2"),
-    Command("view episode", "measure", view_episode, "homerl view episode runs/mine/rlve/bench/heldout --episode 3"),
-    Command("reverify", "data", reverify, "homerl reverify runs/mine/synth/trajectories.jsonl"),
-    Command("export-data", "data", export_data, "homerl export-data runs/synth --to data/mine"),
+    Command("view episode", "measure", view_episode, "homerl view episode runs/quickstart"),
+    Command("reverify", "data", reverify, "homerl reverify runs/quickstart/synth/trajectories.jsonl"),
+    Command("export-data", "data", export_data, "homerl export-data runs/quickstart/synth --to data/mine"),
     Command("push-data", "data", push_data, "homerl push-data runs/synth --to org/name"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from html import escape
@@ -42,19 +43,19 @@ def played(trajectories, tmp_path_factory) -> list[Trajectory]:
 class Page(HTMLParser):
     """The elements of a page; every one is closed, and its ids are unique."""
 
-    VOID = ("meta", "link", "input")
+    VOID = ("meta", "link", "input", "wbr")
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []
         self.ids: list[str] = []
-        self.tags: set[str] = set()
+        self.tags: Counter[str] = Counter()
         self.feed(text)
         self.close()
         assert not self.open and len(self.ids) == len(set(self.ids))
 
     def handle_starttag(self, tag, attributes):
-        self.tags.add(tag)
+        self.tags[tag] += 1
         self.ids += [value for name, value in attributes if name == "id"]
         assert not [value for name, value in attributes if name.startswith("on")]
         assert not [value for name, value in attributes if name in ("src", "href") and not value.startswith(("#", "data:"))]
@@ -107,10 +108,10 @@ def test_the_home_is_drawn_once_for_each_of_its_states(played):
             assert {change.exact.partition(".")[0] for change in step.made_changes if change.whose != "automation"} <= marked
 
 
-def test_the_page_is_one_file_of_closed_elements_without_scripts(played):
+def test_the_page_is_one_file_of_closed_elements_that_asks_for_nothing(played):
     for trajectory in played[::5]:
         text = render_home_episode(trajectory)
-        assert "script" not in Page(text).tags and text == render_home_episode(trajectory) and "http" not in text
+        assert Page(text).tags["script"] == 1 and text == render_home_episode(trajectory) and "http" not in text
         assert all(f"step-{number}" in text for number in range(1, len(trajectory.steps) + 1))
 
 
@@ -126,7 +127,8 @@ def test_every_text_is_escaped(played):
     first = played[0]
     messages = tuple({**said, "content": NASTY} if said["role"] == "user" else said for said in first.messages)
     text = render_home_episode(replace(first, messages=messages, agent=NASTY, blueprint={**first.blueprint, "scene": NASTY}))
-    assert NASTY not in text and escape("<script>") in text and Page(text).tags.isdisjoint({"script", "img"})
+    assert NASTY not in text and escape("<script>") in text
+    assert Page(text).tags["script"] == 1 and not Page(text).tags["img"]
 
 
 def test_a_replay_that_differs_from_the_record_is_refused_by_its_step(played):
@@ -164,6 +166,30 @@ def test_an_episode_is_found_by_number_or_id_in_a_file_or_a_run(dialogues, traje
     assert "most like it" in homerl("view", "episode", dialogues, "--episode", f"{ids[0]}x").err
 
 
+def test_several_episodes_are_one_page_and_a_run_lists_what_it_has(dialogues, trajectories, tmp_path):
+    """The folder of dialogues stands in a flywheel's, whose recipe gives the rewards that its benchmark stored none of."""
+    run, out = tmp_path / "run", tmp_path / "page.html"
+    for model in ("sft", "rlve"):
+        stored = [trajectory_to_row(replace(one, rewards=(), weights={})) for one in trajectories]
+        (run / model / "bench" / "suite").mkdir(parents=True)
+        write_rows(run / model / "bench" / "suite" / "trajectories.jsonl", stored)
+    (run / "recipe.yaml").write_text("run: flywheel\nrewards: {success: 3.0}\n")
+    done = homerl("view", "episode", run)
+    assert done.code == 0, done.err
+    assert "suite, after SFT" in done.out and str(len(trajectories)) in done.out and "rlve/bench/suite" in done.out
+    page, shown = (run / "episode.html").read_text("utf-8"), [one for one in trajectories if one.success][:3]
+    assert all(escape(one.turns()[0].utterance) in page for one in shown) and "http" not in page
+    assert page.count("<iframe") == done.out.count(" step") and Page(page).tags["input"] == page.count("<iframe")
+    assert escape(escape("success +3.00")) in page
+    done = homerl(
+        "view", "episode", run / "sft/bench/suite", "--episode", "2-3", "--episode", shown[0].blueprint["id"], "--out", out
+    )
+    assert done.code == 0 and out.read_text("utf-8").count("<iframe") == 3
+    done = homerl("view", "episode", run, "--episode", "3")
+    assert done.code == 2 and f"name one of them, such as {run / 'rlve/bench/suite'}" in done.err
+    assert "no range" in homerl("view", "episode", dialogues, "--episode", "3-2").err
+
+
 @pytest.mark.parametrize(("name", "shows"), [("simuhome", "minutes of virtual time"), ("personalhome", "memories")])
 def test_other_worlds_draw_theirs_through_the_same_command(tmp_path, name, shows):
     world = known_worlds()[name]
@@ -196,3 +222,31 @@ def test_steps_choose_the_home_in_a_real_browser(played, browser, tmp_path: Path
         page.click(f"#step-{step.number} label")
         assert page.locator(".state:visible").evaluate_all("all => all.map(e => e.dataset.state)") == [str(step.state)]
     context.close()
+
+
+@pytest.mark.long
+def test_an_episode_is_played_forward_and_back(played, browser, tmp_path: Path):
+    trajectory = max(played, key=lambda one: len(one.steps))
+    (tmp_path / "page.html").write_text(render_home_episode(trajectory), "utf-8")
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    steps = len(trajectory.steps)
+
+    def at() -> int:
+        return int(page.locator("input[name=at]:checked").get_attribute("id").removeprefix("at-"))
+
+    first, back, play, forward = page.locator("#replay button").all()
+    assert at() == steps and forward.is_disabled()
+    back.click()
+    assert at() == steps - 1
+    first.click()
+    assert at() == 0 and back.is_disabled() and first.is_disabled()
+    forward.click()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    assert at() == 1
+    page.evaluate("document.querySelector('#at-0').click()")
+    play.click()
+    page.wait_for_selector("#at-1:checked", state="attached", timeout=10_000)
+    play.click()
+    page.close()

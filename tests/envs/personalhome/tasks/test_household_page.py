@@ -32,7 +32,7 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory, trajectory_to_row, write_rows
-from homerl.report.pages.world_pages import find_episode
+from homerl.report.pages.episode_pages import find_episode
 from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.pages.test_view_home import CONTRAST

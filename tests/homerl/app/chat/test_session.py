@@ -34,7 +34,7 @@ from homerl.envs.homeenv.visits import find_visit_changes
 from homerl.play.faults import InfraError
 from homerl.play.replay import reverify_file
 from homerl.play.situation import Observation, Reply
-from homerl.report.pages.flywheel_report import readable_dialogue
+from homerl.report.pages.world_pages import readable_dialogue
 from homerl.worlds.registry import default_world, restore_situation
 
 SENTENCES = ("turn on the light", "set everything to 40", "close the curtain", "hello", "turn off the fan")
