@@ -175,5 +175,5 @@ COMMAND = (
         f"homerl bench run {WORLD} --model {MODEL} --cpu --out runs/bench",
     ),
     Command("bench rescore", "measure", bench_rescore, "homerl bench rescore runs/bench"),
-    Command("bench validate", "measure", bench_validate, "homerl bench validate SUITE --limit 50"),
+    Command("bench validate", "measure", bench_validate, f"homerl bench validate {WORLD} --limit 20"),
 )
