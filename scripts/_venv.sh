@@ -84,7 +84,7 @@ ensure_venv() {
     if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
         say "installing homerl$extras into $venv (some minutes the first time)"
         default_torch_fits || install_cpu_torch
-        pip_install -c "$root/constraints.txt" -e "$root$extras"
+        pip_install -c "${HOMERL_CONSTRAINTS:-$root/constraints.txt}" -e "$root$extras"
         printf '%s\n' "$wanted" >"$stamp"
     fi
     export VIRTUAL_ENV=$venv PATH="$venv/bin:$PATH"

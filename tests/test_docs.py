@@ -75,9 +75,14 @@ NOT_RUN = {
         "./scripts/check_container": "it builds containers, as root",
         "./scripts/check_package": "it installs environments; tests/package/test_package.py builds the package",
         "./scripts/site": "tests/package/test_site.py builds the site",
+        "./scripts/check_interop": "it installs an environment",
         "./scripts/benchmark": "its result depends on the clock, and it writes into this repository with --store",
         "homerl run": TRIED,
         "HOMERL_": TRIED,
+    },
+    "docs/interop.md": {
+        "homerl serve-env --openenv": "it serves until it is stopped; scripts/check_interop runs its tests",
+        "python recipes/openenv/": "scripts/check_interop runs them without a model",
     },
     "docs/recipes.md": {"accelerate launch recipes/sft_8b.yaml": GPU, "torchrun": GPU},
     "docs/training.md": {
@@ -112,6 +117,7 @@ NOT_RUN = {
         "homerl export": "it needs a model that GPUs trained",
         "vllm serve": GPU,
     },
+    "docs/results/interop.md": {"scripts/bench_openenv": "it needs OpenEnv's package, and its result depends on the clock"},
     "docs/results/smollm2.md": {
         "homerl": "it needs the weights of SmolLM2",
         "scripts/write_twelve_entity_home": "tests/envs/assistant/listing/test_twelve.py runs what is behind it",

@@ -41,6 +41,9 @@ try:
 except ModuleNotFoundError as missing:
     what = f"the package {missing.name} is not installed"
     raise InputError(what, where="serve-env", remedy="pip install 'homerl[mcp]'") from None
+except ImportError:
+    what = "the package mcp is older than version 2.3, as the extra `interop` needs it"
+    raise InputError(what, where="serve-env", remedy="take another environment: pip install 'homerl[mcp]'") from None
 
 Transport = Literal["stdio", "http"]
 HOST = "127.0.0.1"  # the server has no authentication, so it listens on this machine only

@@ -149,12 +149,13 @@ def write_recipe_schema(folder: Path) -> Path:
 
 
 def write_recipes(folder: Path) -> None:
-    """Write the shipped recipes to a folder, with the schema that they refer to."""
+    """Write the shipped recipes to a folder, with what lies beside them and the schema that they refer to."""
     shipped = shipped_recipe_folder()
     write_recipe_schema(folder)
-    for path in sorted(shipped.rglob("*.yaml")):
-        text = path.read_text(encoding="utf-8").replace(SHIPPED, MODELINE + FILE)
-        write_atomic(folder / path.relative_to(shipped), text)
+    for path in sorted(shipped.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            text = path.read_text(encoding="utf-8").replace(SHIPPED, MODELINE + FILE)
+            write_atomic(folder / path.relative_to(shipped), text)
 
 
 # The page

@@ -8,7 +8,8 @@ Invariants:
 - A server with a key takes nothing without it. A browser sends it as a password, for pages alone. The proxy of
   `ServerAddress.ingress` needs none for them.
 - A connection is closed if its request is not whole within `WHOLE` seconds, or if its client reads nothing of the answer for
-  `READING` seconds, so that nobody holds one for nothing. A slow reader is not dropped.
+  `READING` seconds, so that nobody holds one for nothing. A slow reader is not dropped. A WebSocket is closed if its client
+  answers no ping.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from uuid import uuid4
 
 import h11
 import uvicorn
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -117,7 +118,7 @@ async def refusal_response(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": {"message": str(error), "type": "invalid_request_error"}}, error.status, error.headers)
 
 
-def admit_request(request: Request, address: ServerAddress, browser: bool = False) -> None:
+def admit_request(request: HTTPConnection, address: ServerAddress, browser: bool = False) -> None:
     """Refuse a request that does not come from a program of this machine, or that lacks the key."""
     if browser and request.client is not None and request.client.host == address.ingress:
         return
@@ -133,7 +134,7 @@ def admit_request(request: Request, address: ServerAddress, browser: bool = Fals
         raise BadRequest(401, "the key is missing or wrong", asks)
 
 
-def _read_key(request: Request, browser: bool) -> str:
+def _read_key(request: HTTPConnection, browser: bool) -> str:
     """The key that a request brings: as a token, or, from a browser, as the password of any user."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
@@ -261,6 +262,11 @@ class TimedConnection(H11Protocol):
         """Wait for the first request."""
         super().connection_made(transport)
         self._wait_for_request()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Wait no more: a WebSocket may be silent for as long as its client answers pings."""
+        self._late.cancel()
+        super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""

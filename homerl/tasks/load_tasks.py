@@ -17,7 +17,7 @@ from homerl.play.words.grammar import Split
 from homerl.rewards.composite import RewardWeights
 from homerl.tasks.task_env import Task, TaskList
 from homerl.train.recipe import BlueprintSource
-from homerl.worlds.registry import blueprint_with_behaviours, known_worlds, make_blueprint_of_seed
+from homerl.worlds.registry import blueprint_with_behaviours, known_suites, known_worlds, make_blueprint_of_seed
 
 
 def load_suite(name: str, setting: str | None = None, count: int | None = None) -> TaskList:
@@ -92,3 +92,24 @@ def load_tasks(
         return Task(told.id, told, limits, weights=weights)
 
     return TaskList(count, make)
+
+
+def load_splits(source: str) -> dict[str, TaskList]:
+    """All tasks of a source by split, for a server or a library that asks for them by split and index.
+
+    Args:
+        source: What `load_suite` or `load_tasks` takes as text: a suite's name or file, a recipe's name or path, or the name
+            of a world.
+
+    Returns:
+        "train" and "heldout" for a recipe or a world, and "test" for a suite; all three for a name that is both.
+
+    Raises:
+        InputError: There is no such source, or it cannot be read.
+    """
+    splits: dict[str, TaskList] = {}
+    if source in known_worlds() or source.endswith((".yaml", ".yml")):
+        splits = {"train": load_tasks(source), "heldout": load_tasks(source, split="heldout")}
+    if source in known_suites() or not splits:
+        splits["test"] = load_suite(source)
+    return splits

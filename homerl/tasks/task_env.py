@@ -107,6 +107,16 @@ class TaskEnv:
         return self._episode.outcome is not None
 
     @property
+    def outcome(self) -> str | None:
+        """How the episode ended, such as "success"; None while it goes on."""
+        return str(self._episode.outcome) if self._episode.outcome else None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the outcome says something about the agent. A trainer leaves out what does not count."""
+        return self._episode.outcome is None or self._episode.outcome.is_counted
+
+    @property
     def progress(self) -> float:
         """The share of the goals Φ that are met now, 0 to 1. Do not show it to an agent."""
         return self._episode.progress
@@ -135,7 +145,7 @@ class TaskEnv:
     async def step_async(self, reply: AgentReply) -> Turn:
         """The same as `step`, for many episodes at once: neither an agent's code nor a user's server blocks the loop."""
         if self.done:
-            raise ValueError(f"the episode is over ({self._episode.outcome}): start the task again, or step a fork")
+            raise ValueError(f"the episode is over ({self.outcome}): start the task again, or step a fork")
         episode, said, played = self._episode, len(self._episode.messages), len(self._episode.steps)
         parsed = read_agent_reply(reply, episode.observation)
         try:
@@ -148,8 +158,8 @@ class TaskEnv:
             new_messages=tuple(episode.messages[said:]),
             rewards=step_rewards(facts, self._weights) if facts else {},
             done=self.done,
-            outcome=str(episode.outcome) if episode.outcome else None,
-            counts=episode.outcome is None or episode.outcome.is_counted,
+            outcome=self.outcome,
+            counts=self.counts,
             changed=facts.changed if facts else (),
             facts=facts,
         )

@@ -205,11 +205,15 @@ class CommandServices:
 
     `trained_on` returns the recipes of the blueprints that a model was trained on, as plain data, the main one first. It is
     empty for a model of which nothing is known, such as one behind a URL.
+
+    `serve_tasks` is called with a source of tasks, a host, a port, the environment variable of a key or None, the most
+    clients at once, and whether they may fork. It serves the tasks by OpenEnv's protocol until the process is stopped.
     """
 
     load_recipe: Callable[[str, Sequence[str]], Any]
     agents: Callable[[str, str | None, bool, int, float], tuple[str, Callable[[], Agent]]]
     trained_on: Callable[[str], Sequence[Mapping[str, Any]]]
+    serve_tasks: Callable[[str, str, int, str | None, int, bool], None]
 
 
 class NoBlueprint(Exception):

@@ -74,6 +74,7 @@ def _set_up_context(
         _import_when_called("homerl.app.runs.recipe:load_recipe"),
         _import_when_called("homerl.app.served.model_agents:make_model_agents"),
         _import_when_called("homerl.report.cards.model_lineage:trained_blueprint_recipes"),
+        _import_when_called("homerl.tasks.openenv.server:serve_tasks_over_openenv"),
     )
 
 

@@ -320,6 +320,11 @@ def test_a_bad_home_file_is_one_message_and_code_2(tmp_path):
         (["--mcp", "--home", "x.json", "--seed", "1"], "--seed"),
         (["--mcp", "--transport", "http", "--port", "70000"], "--port"),
         ([], "--mcp"),
+        (["--mcp", "--openenv", "smarthome-bench"], "--openenv"),
+        (["--mcp", "smarthome-bench"], "SOURCE: it has no meaning with --mcp"),
+        (["--mcp", "--fork"], "--fork: it has no meaning with --mcp"),
+        (["--openenv"], "homerl serve-env --openenv smarthome-bench"),
+        (["--openenv", "smarthome-bench", "--toolset", "homeflow"], "--toolset: it has no meaning with --openenv"),
     ],
 )
 def test_bad_arguments_are_one_message_and_code_2(arguments, says, monkeypatch, capsys):
@@ -339,12 +344,22 @@ def test_a_port_in_use_is_one_message_and_code_2(monkeypatch, capsys):
     assert stopped.value.code == 2 and f"--port: port {port} cannot be opened" in capsys.readouterr().err
 
 
-def test_without_the_package_the_command_says_how_to_get_it():
-    blocked = "import sys; sys.modules['mcp'] = None; from homerl.app.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", blocked, "serve-env", "--mcp"], capture_output=True, text=True)
+@pytest.mark.parametrize(
+    ("package", "arguments", "extra"), [("mcp", ["--mcp"], "mcp"), ("openenv", ["--openenv", "smarthome-bench"], "interop")]
+)
+def test_without_the_package_the_command_says_how_to_get_it(package, arguments, extra):
+    blocked = f"import sys; sys.modules['{package}'] = None; from homerl.app.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", blocked, "serve-env", *arguments], capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == ""
-    assert "the package mcp is not installed" in done.stderr and "pip install 'homerl[mcp]'" in done.stderr
+    assert package in done.stderr and "is not installed" in done.stderr and f"pip install 'homerl[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_older_package_is_named_too():
+    """OpenEnv's package brings version 1 of mcp, which has other names."""
+    old = "import sys, types; sys.modules['mcp'] = types.ModuleType('mcp'); from homerl.app.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", old, "serve-env", "--mcp"], capture_output=True, text=True)
+    assert done.returncode == 2 and "older than version 2.3" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_client_that_hangs_up_leaves_no_trace_and_junk_is_refused(home_file):

@@ -16,7 +16,9 @@ from running import running
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+from websockets.sync.client import connect
 
 from homerl.host.web_server import BadRequest, read_json_body, refusal_response
 
@@ -68,6 +70,21 @@ def test_a_slow_request_that_becomes_whole_in_time_is_answered(monkeypatch: pyte
             connection.sendall(part.encode())
             time.sleep(0.2)
         assert b" 200 " in connection.recv(4096)
+
+
+def test_a_websocket_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its opening is a request that never becomes whole."""
+
+    async def echo(client: WebSocket) -> None:
+        await client.accept()
+        await client.send_text(await client.receive_text())
+
+    monkeypatch.setattr("homerl.host.web_server.WHOLE", 0.2)
+    app = Starlette(routes=[WebSocketRoute("/", echo)])
+    with running(app) as port, connect(f"ws://127.0.0.1:{port}", proxy=None) as client:
+        time.sleep(0.6)
+        client.send("hi")
+        assert client.recv(timeout=60) == "hi"
 
 
 @pytest.mark.parametrize("sent", ["POST / HT", HEAD, WHOLE[:-3], WHOLE])

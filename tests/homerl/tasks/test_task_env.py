@@ -17,6 +17,7 @@ from homerl.play.replay import reward_differences
 from homerl.play.situation import Reply, Utterance
 from homerl.play.trajectory import trajectory_from_row, trajectory_to_row
 from homerl.rewards.composite import RewardWeights
+from homerl.tasks.load_tasks import load_splits
 from homerl.worlds.contract import EXPERT
 from homerl.worlds.registry import begin_episode, known_suites, world_of
 from homerl.worlds.users import ScriptedUser
@@ -193,6 +194,17 @@ def test_a_recipe_brings_its_limits_and_rewards():
 def test_a_source_that_makes_no_tasks_is_refused(source, why):
     with pytest.raises(InputError, match=why):
         homerl.load_tasks(source)
+
+
+def test_splits_are_those_that_a_source_has():
+    assert {name: len(tasks) for name, tasks in load_splits("simuhome").items()} == {
+        "train": 10_000, "heldout": 10_000, "test": len(homerl.load_suite("simuhome"))
+    }  # fmt: skip
+    assert [*load_splits("smarthome-bench")] == ["test"] and [*load_splits("rlve_full.yaml")] == ["train", "heldout"]
+    made = load_splits("homeenv")
+    assert made["train"][0].blueprint != made["heldout"][0].blueprint
+    with pytest.raises(InputError, match="smarthome-bench"):
+        load_splits("smarthome-bensh")
 
 
 def test_an_unknown_suite_is_refused_with_the_known_ones():
