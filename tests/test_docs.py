@@ -589,6 +589,7 @@ BEFORE: dict[
 ] = {  # files that a page presupposes, by the start of the command or block that needs them
     "homerl schemas --out schemas": lamp_world,
     "HOMERL_WORLDS=tests/worlds": lamp_world,
+    "homerl check-plugin tests/worlds": lamp_world,
     "HOMERL_CREDIT=mine": own_mode,
     "homerl export runs/quickstart": trained,
     "homerl check-devices my_devices/": broken_lamps,

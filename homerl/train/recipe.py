@@ -15,12 +15,13 @@ import inspect
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, Field, model_validator
 
 from homerl.envs.core.documents import InputError, read_json
-from homerl.envs.core.model import Model
+from homerl.envs.core.model import READS, Model
 from homerl.host.processes import is_main_process
 from homerl.host.recipe_files import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import UserSettings
@@ -245,6 +246,17 @@ class RolloutSettings(OptimSettings):
     group: int = Field(8, ge=2, description="Rollouts of a blueprint, which are compared.")
     iterations: int = Field(1, ge=1, description="Optimizer updates on each batch.")
     credit: CreditName = Field("step", description="How rewards become advantages.")
+    # digests of recipes are older than these two keys
+    store_tokens: bool = Field(
+        False,
+        exclude_if=lambda store: not store,
+        description="Whether rollouts are stored with their tokens, for `from_rollouts` of another run.",
+    )
+    from_rollouts: Annotated[str | None, READS] = Field(
+        None,
+        exclude_if=lambda folder: folder is None,
+        description="Folder of a run with `store_tokens`, whose rollouts are trained on; null plays new ones.",
+    )
 
 
 class RatioMask(Model):
@@ -468,5 +480,14 @@ def _find_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
 def _find_rlve_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
     if isinstance(recipe, RLVERecipe) and recipe.model.name is None:
         yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
+    if isinstance(recipe, RLVESections) and (folder := recipe.rlve.from_rollouts):
+        if not (Path(folder) / "rollouts/tokens").is_dir():
+            yield "no rollouts with tokens are there", folder, "play them first, with `rlve.store_tokens: true`"
+        if recipe.rlve.async_rollouts:
+            yield (
+                "stored rollouts are not played ahead",
+                "rlve.async_rollouts",
+                "set it to 0 with `from_rollouts`",
+            )
     if isinstance(recipe, RLVESections):
         yield from chosen_engine(recipe.rlve).refuse(recipe, parallel_mode(recipe))

@@ -36,6 +36,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import fsum
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -47,6 +48,7 @@ from homerl.train.credit.contract import TOLERANCE, CreditInput, Group, list_cre
 from homerl.train.data.curriculum import Curriculum, GroupDraw
 from homerl.train.data.prefixes import VerifiedTrajectories, draw_group_prefix
 from homerl.train.data.rollout import Rollout, RolloutPlayer
+from homerl.train.data.stored_rollouts import read_group, write_group
 from homerl.train.recipe import RLVESettings
 
 
@@ -115,9 +117,11 @@ class RolloutSupply:
         curriculum: Curriculum,
         ranks: RankContext,
         verified: VerifiedTrajectories | None = None,
+        stored: Path | None = None,
     ) -> None:
+        """`stored` is the folder of the run to which the rollouts are written with their tokens; None is nowhere."""
         self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint
-        self.curriculum, self.ranks, self.verified = curriculum, ranks, verified
+        self.curriculum, self.ranks, self.verified, self.stored = curriculum, ranks, verified, stored
         self.groups = settings.blueprints_per_update
         self.slots = self.groups * settings.group
 
@@ -158,7 +162,13 @@ class RolloutSupply:
         seeds = [hash_seed(self.seed, update, slot, *lap) for slot in slots]
         of, groups = self.settings.curriculum.prefix, self.groups * self.settings.updates
         start = draw_group_prefix(of, self.seed, number, groups, self.verified)
-        return await self.player.play_concurrently([self.blueprint(seed)] * self.settings.group, seeds, start)
+        blueprint = self.blueprint(seed)
+        if self.settings.from_rollouts:
+            return read_group(Path(self.settings.from_rollouts), number, replaced, blueprint, seeds, self.player.weights)
+        rollouts = await self.player.play_concurrently([blueprint] * self.settings.group, seeds, start)
+        if self.stored is not None:
+            write_group(self.stored, number, replaced, rollouts)
+        return rollouts
 
     def finish_batch(self, played: Sequence[PlayedGroup]) -> RolloutBatch:
         """Exchange the groups that all ranks have played for an update, and assign credit. All ranks call it together."""

@@ -205,7 +205,8 @@ class RLVETrainer(ParallelTrainer):
         curriculum = Curriculum(order, recipe.blueprints, recipe.seed, read_difficulties(order, recipe.blueprints))
         blueprint = make_blueprint_cache(recipe.blueprints.recipe, recipe.user.behaviours)
         verified = index_verified_trajectories(order.prefix, recipe.blueprints, blueprint)
-        supply = RolloutSupply(settings, recipe.seed, player, blueprint, curriculum, ranks, verified)
+        stored = recipe.out if settings.store_tokens else None
+        supply = RolloutSupply(settings, recipe.seed, player, blueprint, curriculum, ranks, verified, stored)
         self.prefetcher = RolloutPrefetcher(supply, settings.async_rollouts, self.steps)
         player.engine.attach(self, self.phases)  # the weights are not yet in shards, as they are once training begins
         # what observes them

@@ -21,4 +21,4 @@ def check_plugin(
     say(line)
 
 
-COMMAND = Command("check-plugin", "research", check_plugin, "homerl check-plugin rewards/brevity.py")
+COMMAND = Command("check-plugin", "research", check_plugin, "homerl check-plugin my_rewards/brevity.py")

@@ -1,0 +1,71 @@
+"""Rollouts with their tokens as files: what one run has played, another one trains on, to debug one without the other.
+
+Each group that was played has a file, named by its number in the run and by how often it was replaced. With the same seed,
+blueprints and sizes a run draws the same groups, so that it finds each of them.
+
+Invariants:
+- A file is whole or not there, and a rollout is read as it was written: tokens, log-probabilities, masks and versions.
+- The rewards are computed anew with the recipe's weights.
+- A group of another blueprint or seed than the run draws is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from homerl.envs.core.documents import InputError
+from homerl.models.policy.policy_agent import TokenLedger
+from homerl.play.trajectory import locate_row_errors, read_rows, trajectory_from_row, trajectory_to_row, write_rows
+from homerl.rewards.composite import RewardWeights
+from homerl.train.data.rollout import Rollout, add_step_rewards
+
+
+def _group_file(run: Path, number: int, replaced: int) -> Path:
+    return run / f"rollouts/tokens/group_{number:07d}_{replaced}.jsonl"
+
+
+def write_group(run: Path, number: int, replaced: int, rollouts: Sequence[Rollout]) -> None:
+    """Write the rollouts of a group to the folder of a run."""
+    path = _group_file(run, number, replaced)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = ({"trajectory": trajectory_to_row(one.trajectory), "ledger": _ledger_to_row(one.ledger)} for one in rollouts)
+    write_rows(path, rows)
+
+
+def _ledger_to_row(ledger: TokenLedger) -> dict[str, Any]:
+    """A ledger as plain data; JSON has no number for a log-probability that is not known."""
+    return asdict(ledger) | {"logprobs": [None if math.isnan(value) else value for value in ledger.logprobs]}
+
+
+def _ledger_from_row(row: Mapping[str, Any]) -> TokenLedger:
+    spans = {name: [(start, end) for start, end in row[name]] for name in ("spans", "truncated")}
+    logprobs = [math.nan if value is None else value for value in row["logprobs"]]
+    return TokenLedger(**{**row, **spans, "logprobs": logprobs})
+
+
+def read_group(
+    run: Path, number: int, replaced: int, blueprint: Any, seeds: Sequence[int], weights: RewardWeights
+) -> list[Rollout]:
+    """Read the rollouts of a group of a run, which are of this blueprint and have these seeds.
+
+    Raises `InputError` if the group was not stored, or is another one.
+    """
+    path = _group_file(run, number, replaced)
+    if not path.is_file():
+        what = f"group {number} was not played there" + (f" as replacement {replaced}" if replaced else "")
+        raise InputError(what, str(path), "train with the recipe that played: its seed, blueprints, rewards and sizes")
+    rollouts = []
+    for at, row in enumerate(read_rows(path), 1):
+        with locate_row_errors(f"{path}:{at}"):
+            trajectory = trajectory_from_row(row["trajectory"])
+            rollouts.append(Rollout(add_step_rewards(trajectory, weights), _ledger_from_row(row["ledger"])))
+    played = [rollout.trajectory.seed for rollout in rollouts]
+    same = all(rollout.trajectory.blueprint == blueprint.model_dump(mode="json") for rollout in rollouts)
+    if played != list(seeds) or not same:
+        what = f"group {number} is of another {'seed' if same else 'blueprint'} than this run draws"
+        raise InputError(what, str(path), "train with the recipe that played: its seed, blueprints and sizes")
+    return rollouts

@@ -1,0 +1,106 @@
+"""Rollouts that one run has stored with their tokens, and another one trains on."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from homerl.envs.core.documents import InputError
+from homerl.models.policy.policy_agent import TokenLedger
+from homerl.train.data.rollout import Rollout, RolloutPlayer
+from homerl.train.data.stored_rollouts import read_group, write_group
+from homerl.train.recipe import RLVERecipe, refuse_untrainable
+from homerl.train.update.rlve import train_rlve
+
+SERVER = {"kind": "server", "url": "http://127.0.0.1:1/v1"}
+TIMES = ("time/", "train_", "epoch")
+
+
+@pytest.fixture
+def recipe(model, tokenizer, task, tmp_path) -> Callable[..., RLVERecipe]:
+    model.save_pretrained(tmp_path / "policy")
+    tokenizer.save_pretrained(tmp_path / "policy")
+
+    def make(out: str, seed: int = 6, **settings) -> RLVERecipe:
+        sizes = {"updates": 2, "blueprints_per_update": 2, "group": 4, "max_tokens": 24, "max_episode_tokens": 512}
+        data = {
+            "homerl": 1, "run": "rlve", "cpu": True, "seed": seed, "out": tmp_path / out, "parallel": "none",
+            "model": {"name": str(tmp_path / "policy"), "dtype": "float32"}, "wandb": {"mode": "disabled"},
+            "blueprints": {"recipe": task.model_dump(), "count": 16},
+            "limits": {"turns": 2, "steps": 3, "steps_per_turn": 2},
+            "rewards": {"audit": 0.5, "turn_limit": 0.3, "max_turns": 1},
+            "rlve": {**sizes, "learning_rate": 1e-3, "log_steps": 1, "curriculum": {"refill": 1}, **settings},
+        }  # fmt: skip
+        return RLVERecipe.model_validate(data)
+
+    return make
+
+
+def metrics(out: Path) -> list[dict]:
+    lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    return [{key: value for key, value in line.items() if not key.startswith(TIMES)} for line in lines]
+
+
+def test_an_update_from_stored_rollouts_gives_the_same_bytes_as_the_run_that_played_them(recipe, monkeypatch):
+    first = recipe("first", store_tokens=True)
+    train_rlve(first)
+
+    async def plays(*args, **kwargs):
+        raise AssertionError("it plays")
+
+    monkeypatch.setattr(RolloutPlayer, "play_concurrently", plays)
+    again = recipe("again", from_rollouts=str(first.out))
+    train_rlve(again)
+    for name in ("model/model.safetensors", "rollouts/update_000001.jsonl", "rollouts/update_000002.jsonl"):
+        assert (again.out / name).read_bytes() == (first.out / name).read_bytes(), name
+    assert metrics(again.out)[0]["loss"] == metrics(first.out)[0]["loss"] and metrics(again.out) == metrics(first.out)
+    assert {"grad_norm", "reward"} <= metrics(first.out)[0].keys() and any(line.get("loss") for line in metrics(first.out))
+    # another loss may be tried on them, and another run's groups are refused
+    other = recipe("other", from_rollouts=str(first.out), loss="cispo", updates=1)
+    train_rlve(other)
+    assert (other.out / "model/model.safetensors").read_bytes() != (first.out / "model/model.safetensors").read_bytes()
+    with pytest.raises(InputError, match="of another (seed|blueprint) than this run draws"):
+        train_rlve(recipe("wrong", seed=7, from_rollouts=str(first.out)))
+
+
+def test_tokens_are_read_as_they_were_written(recipe, tmp_path, played_rollout):
+    rollout, blueprint, weights = played_rollout
+    write_group(tmp_path, 3, 1, [rollout, rollout])
+    seeds = [rollout.trajectory.seed] * 2
+    found = read_group(tmp_path, 3, 1, blueprint, seeds, weights)
+    for one in found:
+        assert one.trajectory == rollout.trajectory and str(one.ledger) == str(rollout.ledger)
+    assert any(math.isnan(value) for value in found[0].ledger.logprobs)
+    with pytest.raises(InputError, match="group 3 was not played there as replacement 2"):
+        read_group(tmp_path, 3, 2, blueprint, seeds, weights)
+    with pytest.raises(InputError, match="group 3 is of another seed"):
+        read_group(tmp_path, 3, 1, blueprint, [5, 5], weights)
+
+
+@pytest.fixture
+def played_rollout(recipe):
+    """A rollout whose last log-probability is not known."""
+    import asyncio
+
+    from homerl.play.loop import play
+    from homerl.rewards.composite import RewardWeights
+    from homerl.train.data.rollout import add_step_rewards
+    from homerl.worlds.registry import begin_episode, default_world, make_blueprint_of_seed
+    from homerl.worlds.users import ScriptedUser
+
+    blueprint = make_blueprint_of_seed(recipe("none").blueprints.recipe, "train", 3)
+    trajectory = asyncio.run(play(begin_episode(blueprint), default_world().baselines["expert"](), ScriptedUser(3), 3))
+    ledger = TokenLedger(
+        [1, 2, 3, 4], [0.0, -0.1, -1 / 3, math.nan], [0, 1, 1, 1], [-1, 0, 0, 0], [(1, 4)], 1, 0, [(1, 4)], 2
+    )
+    return Rollout(add_step_rewards(trajectory, RewardWeights()), ledger), blueprint, RewardWeights()
+
+
+def test_what_cannot_be_is_refused_before_a_model_is_loaded(recipe, tmp_path):
+    with pytest.raises(InputError, match="no rollouts with tokens are there"):
+        refuse_untrainable(recipe("none", from_rollouts=str(tmp_path)))
+    (tmp_path / "rollouts/tokens").mkdir(parents=True)
+    with pytest.raises(InputError, match="stored rollouts are not played ahead"):
+        refuse_untrainable(recipe("none", from_rollouts=str(tmp_path), async_rollouts=1, engine=SERVER))
