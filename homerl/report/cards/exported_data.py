@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -39,10 +40,10 @@ from homerl.report.cards.dataset_card import COLUMNS, ROWS, SIZES, two_column_ta
 from homerl.report.cards.whole_folder import refuse_other_content, write_whole_folder
 from homerl.tasks.load_tasks import load_suite, load_tasks
 from homerl.tasks.task_env import Task
-from homerl.worlds.registry import known_suites
+from homerl.worlds.registry import known_suites, known_worlds
 
 if TYPE_CHECKING:
-    from datasets import Features
+    import pyarrow
 
 FACTS = "export.json"  # what an export says of itself
 Split = Literal["train", "test"]
@@ -124,8 +125,8 @@ def write_data_export(
         raise InputError(f"{test_share} is no share", "--test-share", "give a number from 0 to 1, such as 0.1")
     found = _find_source(source, tasks, test_share)
     summary = _summarise_source(found)
-    with write_whole_folder(to) as making, name_path_in_errors(to):
-        files = _write_rows(found, making, _features_of(summary.columns))
+    with name_path_in_errors(to), write_whole_folder(to) as making:
+        files = _write_rows(found, making, _schema_of(summary.columns))
         facts = {
             "homerl": __version__, "kind": found.kind, "source": found.name, "license": license,
             "rows": dict(summary.rows), "sha256": {name: file_sha256(making / name) for name in files},
@@ -232,6 +233,11 @@ def _find_source(source: str, tasks: int | None, test_share: float) -> _Source:
     if source in known_suites() or stored.suffix in (".jsonl", ".xz"):
         parts: list[tuple[Split, Sequence[Task]]] = [("test", load_suite(source, count=tasks))]
     else:
+        named = [*known_suites(), *known_worlds()]
+        near = [] if path.exists() or source in named else get_close_matches(source, named, 1)
+        if near:
+            remedy = f"did you mean {near[0]}? (known, beside recipes: {', '.join(named)})"
+            raise InputError(f"there is no suite and no file '{source}'", "export-data", remedy)
         learnt = TASKS if tasks is None else tasks
         held_out = load_tasks(source, round(learnt * test_share), split="heldout")
         parts = [("train", load_tasks(source, learnt)), ("test", held_out)]
@@ -265,29 +271,29 @@ def _summarise_source(source: _Source) -> _Summary:
     return _Summary(columns, {split: rows[split] for split in SPLITS if rows[split]}, sorted(languages))
 
 
-def _features_of(columns: Mapping[str, type]) -> Features:
-    from datasets import Features, List, Value
+def _schema_of(columns: Mapping[str, type]) -> pyarrow.Schema:
+    import pyarrow as pa
 
-    text = Value("string")
-    calls = List({"id": text, "type": text, "function": {"name": text, "arguments": text}})
-    messages = List({"role": text, "content": text, "tool_calls": calls, "tool_call_id": text})
-    known = {"messages": messages, "prompt": messages, "unlearnt": List(Value("int64"))}
-    plain = {bool: Value("bool"), int: Value("int64"), float: Value("float64")}
-    return Features({name: known.get(name) or plain.get(type_, text) for name, type_ in columns.items()})
+    text = pa.string()
+    function = pa.struct([("name", text), ("arguments", text)])
+    calls = pa.list_(pa.struct([("id", text), ("type", text), ("function", function)]))
+    message = pa.struct([("role", text), ("content", text), ("tool_calls", calls), ("tool_call_id", text)])
+    known = {"messages": pa.list_(message), "prompt": pa.list_(message), "unlearnt": pa.list_(pa.int64())}
+    plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+    return pa.schema([(name, known.get(name) or plain.get(type_, text)) for name, type_ in columns.items()])
 
 
-def _write_rows(source: _Source, folder: Path, features: Features) -> list[str]:
+def _write_rows(source: _Source, folder: Path, schema: pyarrow.Schema) -> list[str]:
     """Write `data/SPLIT.parquet` and `openai/SPLIT.jsonl`, and return their names."""
-    from pyarrow import Table
+    from pyarrow import Table, string
     from pyarrow.parquet import ParquetWriter
 
-    schema = features.arrow_schema
-    texts = {name for name, feature in features.items() if getattr(feature, "dtype", None) == "string"}
+    texts = {field.name for field in schema if field.type == string()}
 
     def to_columns(row: Row) -> Row:
         return {
             name: _to_json(value) if name in texts and not isinstance(value, str | None) else value
-            for name, value in ((name, row.get(name)) for name in features)
+            for name, value in ((name, row.get(name)) for name in schema.names)
         }
 
     for name in ("data", "openai"):

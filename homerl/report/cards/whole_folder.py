@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from homerl.envs.core.documents import InputError
+from homerl.envs.core.documents import InputError, name_path_in_errors
 
 
 def refuse_other_content(folder: Path, facts: str) -> None:
@@ -27,7 +27,8 @@ def write_whole_folder(folder: Path) -> Iterator[Path]:
     """A new folder beside `folder`, to be filled within the block. It then takes its name, unless the block failed."""
     making = folder.with_name(f".{folder.name}.making")
     shutil.rmtree(making, ignore_errors=True)
-    making.mkdir(parents=True)
+    with name_path_in_errors(folder, making):
+        making.mkdir(parents=True)
     try:
         yield making
         earlier = folder.with_name(f".{folder.name}.earlier")
