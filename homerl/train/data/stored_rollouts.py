@@ -19,9 +19,10 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.models.policy.policy_agent import TokenLedger
+from homerl.play.replay import add_step_rewards
 from homerl.play.trajectory import locate_row_errors, read_rows, trajectory_from_row, trajectory_to_row, write_rows
 from homerl.rewards.composite import RewardWeights
-from homerl.train.data.rollout import Rollout, add_step_rewards
+from homerl.train.data.rollout import Rollout
 
 
 def _group_file(run: Path, number: int, replaced: int) -> Path:

@@ -86,7 +86,7 @@ def played_rollout(recipe):
 
     from homerl.play.loop import play
     from homerl.rewards.composite import RewardWeights
-    from homerl.train.data.rollout import add_step_rewards
+    from homerl.play.replay import add_step_rewards
     from homerl.worlds.registry import begin_episode, default_world, make_blueprint_of_seed
     from homerl.worlds.users import ScriptedUser
 
