@@ -85,8 +85,8 @@ def played_rollout(recipe):
     import asyncio
 
     from homerl.play.loop import play
-    from homerl.rewards.composite import RewardWeights
     from homerl.play.replay import add_step_rewards
+    from homerl.rewards.composite import RewardWeights
     from homerl.worlds.registry import begin_episode, default_world, make_blueprint_of_seed
     from homerl.worlds.users import ScriptedUser
 
