@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -52,6 +53,8 @@ def serve_env(
         if source is None:
             remedy = "name a suite, a recipe or a world: homerl serve-env --openenv smarthome-bench"
             raise InputError("it is not said which tasks to serve", where="SOURCE", remedy=remedy)
+        if find_spec("openenv") is None:
+            raise InputError("the package openenv is not installed", "serve-env", "pip install 'homerl[interop]'")
         context.obj.serve_tasks(source, host, port, key_env, sessions, fork)
         return
     from homerl.envs.homeenv.maker.make import HomeRecipe, make_home

@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -407,4 +408,6 @@ def serve_tasks_over_openenv(
     print_error(
         f"{source}: tasks by split: {counts}; OpenEnv at http://{address.bracketed_host}:{listener.getsockname()[1]}"
     )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # uvicorn handles these signals, and raises them again when it has stopped
     asyncio.run(serve_until_stopped(app, listener))
