@@ -86,6 +86,8 @@ READS = {
     "bench run": "{in} --model nothing --out elsewhere",
     "bench build": "own-home --home {in} --out elsewhere",
     "bench rescore": "{in}",
+    "bench validate": "{in} --limit 1",
+    "check-plugin": "{in}",
     "view home": "{in}",
     "view episode": "{in}",
     "view agent": "{in}",
@@ -99,7 +101,7 @@ ALONE = {  # what a command reads beside this, by the command: a kind of bad inp
 }
 NAMED = [  # a wrong name, and what is suggested
     ("make-home --scale complx", "did you mean complex?"),
-    ("check quickstrat.yaml", "did you mean quickstart.yaml?"),
+    ("check quickstrat.yaml", "did you mean quickstart?"),
     (f"check {ROOT}/recipes/smoke.yaml --sft.lerning_rate 1", "did you mean learning_rate?"),
     ("check-home hoem.json", "did you mean home.json?"),
     ("compare fw.jsonl few.jsonl", "did you mean few.jsonl?"),

@@ -40,7 +40,7 @@ def test_the_version_is_told() -> None:
     [
         (["check-home", "missing.json"], "missing.json"),
         (["check-devices", "nowhere"], "nowhere"),
-        (["check", "recipes/quickstrat.yaml"], "quickstart.yaml"),
+        (["check", "recipes/quickstrat.yaml"], "did you mean quickstart?"),
         (["check", "recipes/smoke.yaml", "--sft.lerning_rate", "1"], "learning_rate"),
         (["make-home", "--devices", "many"], "2-6"),
         (["make-home", "--scale", "huge"], "complex"),
