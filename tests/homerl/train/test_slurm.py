@@ -137,7 +137,7 @@ def test_sft_and_synthesis_run_on_one_node(job, tmp_path, task, tokenizer):
         "model": {"name": str(tmp_path / "start"), "dtype": "float32"}, "data": str(tmp_path / "data"),
         "sft": {"max_steps": 1, "dialogues_per_update": 2, "max_length": 2048},
     }  # fmt: skip
-    trained = job(template="sft.sbatch", NODES="1", RECIPE=str(written(recipe, tmp_path)))
+    trained = job(template="train.sbatch", NODES="1", RECIPE=str(written(recipe, tmp_path)))
     assert trained.wait(300) == 0, (tmp_path / "log.txt").read_text()[-3000:]
     assert (tmp_path / "sft/model/model.safetensors").is_file()
 
@@ -162,7 +162,7 @@ def test_each_job_of_a_chain_waits_for_the_one_before_it(tmp_path):
     here = ROOT / "scripts/slurm"
     assert (tmp_path / "bin/sbatch.log").read_text().splitlines() == [
         f"recipes/synth.yaml --parsable {here}/synth.sbatch",
-        f"mine.yaml --parsable --dependency=afterok:7 {here}/sft.sbatch",
+        f"mine.yaml --parsable --dependency=afterok:7 {here}/train.sbatch",
         f"recipes/rlve_full.yaml --parsable --dependency=afterok:8 --nodes=5 {here}/rlve.sbatch",
     ]
 
