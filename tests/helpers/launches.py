@@ -16,7 +16,7 @@ import yaml
 from safetensors.torch import load_file
 
 ROOT = Path(__file__).parents[2]
-TIMES = ("train_", "time/", "step_time", "profiling", "epoch")  # metrics of time, or since the last start
+TIMES = ("train_", "time/", "perf/", "step_time", "profiling", "epoch")  # metrics of time, or since the last start
 LAUNCHERS = {
     "accelerate": [sys.executable, "-m", "accelerate.commands.launch"],
     "two ranks": [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"],

@@ -92,7 +92,7 @@ def test_the_home_of_a_mixture_is_of_its_first_part_that_has_homes(tmp_path):
     [
         (("--recipe", "recipe.yaml", "--devices", "2-3"), "leave out --devices"),
         (("--recipe", "recipe.yaml", "--catalogue", "devices"), "the recipe's homes are files"),
-        (("--recipe", "quickstrat.yaml"), "did you mean quickstart.yaml?"),
+        (("--recipe", "quickstrat.yaml"), "did you mean quickstart?"),
         (("--catalogue", "nowhere"), "nowhere: there is no such folder"),
         (("--catalogue", "empty"), "empty: no device files found"),
     ],
