@@ -152,7 +152,7 @@ def test_a_missing_recipe_is_the_shipped_one_of_that_name(tmp_path: Path, monkey
 def test_of_a_mistyped_recipe_homerl_says_which_it_may_be(tmp_path: Path, how: list[str | Path]) -> None:
     run = subprocess.run([*how, "recipes/quickstrat.yaml"], cwd=tmp_path, capture_output=True, text=True)
     said = run.stderr.partition("homerl: ")[2].partition("Traceback")[0].splitlines()  # `accelerate` adds its own
-    assert said[0].endswith("there is no recipe recipes/quickstrat.yaml") and "did you mean quickstart.yaml?" in said[1]
+    assert said[0].endswith("there is no recipe recipes/quickstrat.yaml") and "did you mean quickstart?" in said[1]
     assert len(said) == 2 and run.returncode
 
 
