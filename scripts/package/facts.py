@@ -1,7 +1,7 @@
 """Facts of the project that several files need, each from the one place where it stands.
 
-`python -m package.facts` in scripts/ writes what follows from them: AGENTS.md, and three lines of CITATION.cff
-(`scripts/regenerate` calls it).
+`python -m package.facts` in scripts/ writes what follows from them: AGENTS.md, three lines of CITATION.cff, and the
+version in the folder of OpenEnv (`scripts/regenerate` calls it).
 
 Invariants:
 - The version stands in `homerl/__init__.py`, its day in CHANGELOG.md, and the project's address in `pyproject.toml`.
@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,20 @@ def render_citation(project: Project) -> str:
     return text
 
 
-WRITTEN = {"AGENTS.md": render_agents_page, "CITATION.cff": render_citation}
+def render_openenv_version(project: Project, name: str) -> str:
+    """The text of a file of OpenEnv's folder: as it is, with homerl's version, in the quotes that it has or has not."""
+    version = rf"\g<1>{project.version}\g<2>"
+    return re.sub(r'^(version(?:: | = ")).+?("?)$', version, project.read(name), count=1, flags=re.M)
+
+
+WRITTEN: dict[str, Callable[[Project], str]] = {
+    "AGENTS.md": render_agents_page,
+    "CITATION.cff": render_citation,
+    **{
+        name: partial(render_openenv_version, name=name)
+        for name in ("recipes/openenv/openenv.yaml", "recipes/openenv/pyproject.toml")
+    },
+}
 
 
 def main() -> None:
