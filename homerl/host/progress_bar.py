@@ -137,7 +137,7 @@ def progress_line(task: Task, now: float, since: float, had: float) -> str:
     """`sft: 120 of 800 (15 %), about 0:21:30 left`: a task's state, with an estimate from its speed since a moment."""
     if task.total is None:
         return f"{task.description}: begun {timedelta(seconds=round(task.elapsed or 0))} ago"
-    share = 100 * task.completed / task.total if task.total else 100.0
+    share = 100 * int(task.completed) / task.total if task.total else 100.0
     done = f"{task.description}: {int(task.completed):,} of {task.total:,.0f} ({share:.0f} %)"
     gained = task.completed - had
     left = round((task.total - task.completed) * (now - since) / gained) if gained > 0 else None
