@@ -20,12 +20,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from homerl.envs.core.documents import Document, InputError
-from homerl.envs.core.documents.validation import validate_document
+from homerl.envs.core.documents import InputError
 from homerl.envs.core.spaces import AnyText, JsonObjects
-from homerl.rewards.composite import RewardWeights
 from homerl.tasks.load_tasks import load_suite, load_tasks
-from homerl.tasks.task_env import AgentReply, Task, TaskEnv, Turn
+from homerl.tasks.task_env import AgentReply, Task, TaskEnv, Turn, read_reward_weights
 
 MOST_SEED = 1 << 31
 
@@ -69,7 +67,7 @@ class GymnasiumTaskEnv(gym.Env[dict[str, Any], AgentReply]):
             self._tasks = load_suite(suite, setting, count)
         elif source is not None:
             self._tasks = load_tasks(source) if count is None else load_tasks(source, count)
-        self._weights = None if rewards is None else _read_weights(rewards)
+        self._weights = None if rewards is None else read_reward_weights(rewards)
         self.observation_space = gym.spaces.Dict(sentence=AnyText(), messages=JsonObjects(), tools=JsonObjects())
         self.action_space = AnyText()
         self.render_mode = render_mode
@@ -126,10 +124,6 @@ class GymnasiumTaskEnv(gym.Env[dict[str, Any], AgentReply]):
         messages = self._started().messages
         sentence = next((str(message["content"]) for message in messages[::-1] if message["role"] == "user"), "")
         return {"sentence": sentence, "messages": messages, "tools": self._started().tools}
-
-
-def _read_weights(rewards: Mapping[str, Any]) -> RewardWeights:
-    return validate_document(RewardWeights, Document("rewards", {}, {}, {}), rewards)
 
 
 def _message_as_line(message: Mapping[str, Any]) -> str:

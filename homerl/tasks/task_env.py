@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
+from homerl.envs.core.documents import Document, validate_document
 from homerl.envs.core.messages import Message, tool_call
 from homerl.envs.core.world import StepFacts, ToolCall
 from homerl.play.episode import Episode, EpisodeLimits
@@ -225,22 +226,32 @@ class Task:
         """What the user says first, with seed 0."""
         return str(self.messages[-1]["content"])
 
-    def start(self, seed: int = 0, user: User | None = None, weights: RewardWeights | None = None) -> TaskEnv:
+    def start(
+        self, seed: int = 0, user: User | None = None, weights: RewardWeights | Mapping[str, Any] | None = None
+    ) -> TaskEnv:
         """Begin an episode; the user has spoken.
 
         Args:
             seed: Several plays of a task differ in it alone: in the user's choice of words, and in what happens by chance.
                 Seed k is what `homerl bench run --runs` plays as run k.
             user: Who speaks; None is the scripted user.
-            weights: Weights and settings of the rewards; None is the task's.
+            weights: Weights and settings of the rewards, also as a recipe has them under `rewards`: `{"turn_cost": 0.02}`;
+                None is the task's.
 
         Returns:
             The environment, in which it is the agent's turn.
+
+        Raises:
+            InputError: There is no such reward or setting, or its value does not fit.
         """
         return _run_to_end(self.start_async(seed, user, weights))
 
-    async def start_async(self, seed: int = 0, user: User | None = None, weights: RewardWeights | None = None) -> TaskEnv:
+    async def start_async(
+        self, seed: int = 0, user: User | None = None, weights: RewardWeights | Mapping[str, Any] | None = None
+    ) -> TaskEnv:
         """The same as `start`, for a user whose server is asked."""
+        if not (weights is None or isinstance(weights, RewardWeights)):
+            weights = read_reward_weights(weights)
         seed = self.blueprint.seed + seed
         episode = begin_episode(self.blueprint.model_copy(update={"seed": seed}), self.limits)
         speaker = user or ScriptedUser(seed)
@@ -268,7 +279,15 @@ class TaskList(Sequence[Task]):
         if isinstance(index, slice):
             part = self._range[index]
             return TaskList(len(part), lambda at: self._make(part[at]))
-        return self._make(self._range[index])
+        try:
+            return self._make(self._range[index])
+        except IndexError:
+            raise IndexError(f"there is no task {index}: there are {len(self)}, from 0 on") from None
+
+
+def read_reward_weights(rewards: Mapping[str, Any]) -> RewardWeights:
+    """What a recipe has under `rewards`. Raises `InputError` for a key or a value that no reward has."""
+    return validate_document(RewardWeights, Document("rewards", {}, {}, {}), rewards)
 
 
 async def advance_to_agent(episode: Episode, user: User) -> None:
@@ -286,9 +305,13 @@ def read_agent_reply(reply: AgentReply, observation: Observation) -> Reply:
     if isinstance(reply, Mapping):
         if reply.get("role", "assistant") != "assistant":
             raise ValueError(f"the reply has the role {reply['role']!r}: give the agent's own message")
+        if not reply.keys() & {"role", "content", "tool_calls"}:
+            raise ValueError("this is no message of an agent: it has `content` or `tool_calls`; give calls in a list")
         words, calls = reply.get("content") or "", reply.get("tool_calls") or ()
         if not isinstance(words, str):
             raise ValueError("the reply's content is no text: join its parts")
+        if not isinstance(calls, list | tuple):
+            raise ValueError(f"the reply's tool_calls are no list, but {type(calls).__name__}")
         parsed = parse_observed_reply(words, observation)
         if not calls:
             return parsed
@@ -306,10 +329,12 @@ def _call_in_openai_form(call: ToolCall | Mapping[str, Any], at: int) -> dict[st
     """A call as a stored message has it, with an id to which the tool's result refers."""
     if isinstance(call, ToolCall):
         return tool_call(call.name, call.arguments, call.id or f"call_{at}")
-    function = call.get("function") or call
-    name, arguments = function.get("name"), function.get("arguments", {})
-    if not isinstance(name, str):
-        raise ValueError(f"call {at + 1} of the reply has no `name`")
+    function = (call.get("function") or call) if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(name := function.get("name"), str):
+        raise ValueError(f"call {at + 1} of the reply has no `name`: a call is {{'name': ..., 'arguments': {{...}}}}")
+    if unknown := sorted(function.keys() - {"name", "arguments", "id", "type", "index"}):
+        raise ValueError(f"call {at + 1} of the reply has `{unknown[0]}`: what a tool is given stands in `arguments`")
+    arguments = function.get("arguments", {})
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return {"id": call.get("id") or f"call_{at}", "type": "function", "function": {"name": name, "arguments": text}}
 

@@ -60,10 +60,17 @@ OF_TASKS = {
 }
 OF_DIALOGUES = {
     **COLUMNS,
+    "rewards, weights": "the reward of each step by part, and the weights of the parts; empty where nobody computed them",
     "unlearnt": "the numbers of the assistant's messages that homerl does not learn: calls that were refused, earlier talk",
 }
 
 
+DIALOGUES = (
+    "Dialogues of agents with people in simulated homes. Each row has the tools, and the script by which homerl checks it."
+)
+TASKS_TO_PLAY = (
+    "Tasks in simulated homes. Each row has a prompt, the tools, and the script by which homerl plays and checks it."
+)
 OF_USE = {
     "dialogues": """\
 `messages` and `tools` are what TRL's `SFTTrainer` takes, also with `assistant_only_loss=True`. It learns all that the
@@ -200,17 +207,18 @@ def render_export_card(name: str, facts: Mapping[str, Any], languages: Sequence[
         "size_categories": [next((size for most, size in SIZES if total < most), "n>1M")],
         "configs": [
             {"config_name": "default", "data_files": [
-                {"split": split, "path": f"data/{split}.parquet"} for split in rows
+                {"split": split, "path": next(name for name in facts["sha256"] if name.startswith(f"data/{split}-"))}
+                for split in rows
             ]}
         ],
     }  # fmt: skip
     first = next(iter(rows), "train")
-    what = "Dialogues of agents in simulated homes" if dialogues else "Tasks in simulated homes"
+    what = DIALOGUES if dialogues else TASKS_TO_PLAY
     use = OF_USE[facts["kind"]]
     return "\n".join([
         f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n",
         f"# {name}\n",
-        f"{what} that its agent may call, and the script with which homerl checks it.\n",
+        f"{what}\n",
         f'```python\nfrom datasets import load_dataset\n\nrows = load_dataset("{name}", split="{first}")\n```\n',
         f"{use}\n",
         "## Splits\n",
@@ -284,7 +292,10 @@ def _schema_of(columns: Mapping[str, type]) -> pyarrow.Schema:
 
 
 def _write_rows(source: _Source, folder: Path, schema: pyarrow.Schema) -> list[str]:
-    """Write `data/SPLIT.parquet` and `openai/SPLIT.jsonl`, and return their names."""
+    """Write `data/SPLIT-DIGEST.parquet` and `openai/SPLIT.jsonl`, and return their names.
+
+    `datasets` keeps what it has read by the names of a folder and its files, so files of another content need another name.
+    """
     from pyarrow import Table, string
     from pyarrow.parquet import ParquetWriter
 
@@ -311,6 +322,8 @@ def _write_rows(source: _Source, folder: Path, schema: pyarrow.Schema) -> list[s
                     lines[split] = opened.enter_context((folder / f"openai/{split}.jsonl").open("w", encoding="utf-8"))
                 tables[split].write_table(Table.from_pylist([to_columns(row) for row in rows], schema))
                 lines[split].writelines(rows_to_json_lines(map(to_openai_form, rows)))
+    for path in sorted(folder.glob("data/*.parquet")):
+        path.rename(path.with_stem(f"{path.stem}-{file_sha256(path)[:12]}"))
     return sorted(path.relative_to(folder).as_posix() for path in folder.glob("*/*"))
 
 

@@ -131,6 +131,14 @@ def test_a_suite_is_all_to_test(tmp_path):
     assert {json.loads(row["labels"])["category"] for row in rows} > {"QT1"}
 
 
+def test_what_replaces_an_export_is_read_although_the_first_one_was_kept(made, tmp_path, monkeypatch):
+    """`datasets` keeps what it reads by the names of a folder and its files."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    for tasks in (2, 1):
+        write_data_export("smarthome-bench", tmp_path / "out", tasks=tasks)
+        assert len(load_dataset(str(tmp_path / "out"), split="test", cache_dir=str(tmp_path / "cache"))) == tasks
+
+
 def test_other_content_stays_and_an_earlier_export_goes(made, exported, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/photo").write_text("dear")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 
@@ -169,11 +170,41 @@ def test_many_episodes_play_at_once_and_in_a_running_loop(task):
     assert all(turns == found[0] for turns in found) and found[0][-1].outcome == "success"
 
 
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ({}, "no message of an agent"),
+        ({"name": "get_states", "arguments": {}}, "give calls in a list"),
+        ([{"name": "get_states", "parameters": {}}], "`parameters`: what a tool is given stands in `arguments`"),
+        ([{"arguments": {}}], "call 1 of the reply has no `name`"),
+        ({"tool_calls": "x"}, "tool_calls are no list, but str"),
+        ({"tool_calls": ["x"]}, "call 1 of the reply has no `name`"),
+    ],
+)
+def test_a_reply_in_another_form_is_refused_and_costs_nothing(task, reply, said):
+    env = task.start()
+    before = env.state_key()
+    with pytest.raises(ValueError, match=re.escape(said)):
+        env.step(reply)
+    assert env.state_key() == before and not env.done
+
+
+def test_weights_are_given_as_a_recipe_has_them(task):
+    replies = replies_of(expert_trajectory(task))
+    plain, weighted = (
+        sum(turn.rewards["success"] for turn in play_replies(task.start(weights=weights), replies))
+        for weights in (None, {"success": 2.0 * task.weights.success})
+    )
+    assert weighted == 2 * plain > 0
+    with pytest.raises(InputError, match="did you mean progress"):
+        task.start(weights={"progres": 1})
+
+
 def test_tasks_are_listed_and_sliced(task):
     tasks = homerl.load_tasks(HOMES, count=6)
     assert len(tasks) == 6 and [one.id for one in tasks[1:5:2]] == [tasks[1].id, tasks[3].id] and tasks[-1].id == tasks[5].id
     assert tasks[0].id == task.id and tasks[0].sentence == task.messages[-1]["content"]
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="no task 6: there are 6, from 0 on"):
         tasks[6]
     assert homerl.load_tasks(HOMES, count=1, split="heldout")[0].sentence != task.sentence
 
