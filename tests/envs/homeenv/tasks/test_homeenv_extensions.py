@@ -132,7 +132,9 @@ def test_the_papers_toolsets_come_first(tmp_path):
 # A family
 
 
-@pytest.mark.parametrize(("language", "opening"), [("en", "i am going out"), ("zh", "我要出门了")])
+@pytest.mark.parametrize(
+    ("language", "opening"), [("en", "i am going out"), pytest.param("zh", "我要出门了", marks=pytest.mark.long)]
+)
 def test_a_family_is_one_file(tmp_path, language, opening):
     (tmp_path / "intents").mkdir()
     (tmp_path / "intents/leaving.py").write_text(LEAVING)
@@ -240,7 +242,11 @@ def test_a_language_is_one_folder(german):
 
 
 @pytest.mark.parametrize(
-    "recipe", [{"home": HOME}, {"world": "simuhome", "language": "de", "types": {"qt1/infeasible": 1, "qt4-1": 1}}]
+    "recipe",
+    [
+        pytest.param({"home": HOME}, marks=pytest.mark.long),
+        {"world": "simuhome", "language": "de", "types": {"qt1/infeasible": 1, "qt4-1": 1}},
+    ],
 )
 def test_blueprints_are_synthesised_in_it(tmp_path, german, recipe):
     rows = synthesised(tmp_path, recipe, **added(german))
