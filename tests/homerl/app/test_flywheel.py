@@ -163,7 +163,7 @@ def test_ctrl_c_ends_the_benchmark_that_runs_and_begins_no_other(tmp_path: Path)
     suites = SMALL.replace("count: 6", "count: 100000")
     command = [sys.executable, "-c", INTERRUPTIBLE, str(tmp_path), suites]
     run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("expert/bench/*/journal/*")), run)
+    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("expert/bench/*/journal/*.jsonl")), run)
     children = list(descendants(run.pid))
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=60)
