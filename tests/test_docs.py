@@ -86,6 +86,7 @@ NOT_RUN = {
     },
     "docs/recipes.md": {"accelerate launch recipes/sft_8b.yaml": GPU, "torchrun": GPU},
     "docs/training.md": {
+        "scripts/slurm/chain": "there is no Slurm here; tests/homerl/train/test_slurm.py runs it",
         "accelerate launch": GPU,
         "homerl compare": TRAINED,
         "homerl run rlve_aligned": GPU,

@@ -83,10 +83,10 @@ def run_git(folder: Path, *arguments: str) -> str:
 def clone(tmp_path: Path) -> Path:
     """A repository that may be released: the files that a release reads, and stand-ins for the scripts that it runs."""
     root = tmp_path / "clone"
-    (root / "homerl").mkdir(parents=True)
-    (root / "scripts").mkdir()
+    (root / "scripts").mkdir(parents=True)
     shutil.copytree(ROOT / "scripts/package", root / "scripts/package", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "AGENTS.md", "homerl/__init__.py"):
+    for name in ("pyproject.toml", "CHANGELOG.md", "CONTRIBUTING.md", "homerl/__init__.py", *WRITTEN):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     (root / ".gitignore").write_text("__pycache__/\nran\n")
     for name in ("test", "check_package", "site"):
