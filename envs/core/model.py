@@ -42,3 +42,11 @@ FileNames = Annotated[tuple[str, ...], READS]
 
 # A share (0 to 1) that is not written down where it is 0: digests of recipes are older than its key
 LateShare = Annotated[float, Field(ge=0, le=1, exclude_if=lambda share: share == 0)]
+
+
+def field_left_out_at_default(description: str, default: Any = None, **limits: Any) -> Any:
+    """A key that is not written down where it has its default, since the bytes of recipes are older than this key.
+
+    `limits` are those of pydantic's `Field`, such as `gt`.
+    """
+    return Field(default, exclude_if=lambda value: value == default, description=description, **limits)

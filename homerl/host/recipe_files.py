@@ -29,7 +29,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from homerl.envs.core.documents import Document, InputError, KeyPath, read_yaml
 from homerl.envs.core.documents.validation import COMMAND_LINE, did_you_mean
-from homerl.envs.core.model import Model
+from homerl.envs.core.model import Model, field_left_out_at_default
 from homerl.envs.core.plugins import OF_RUNS, refuse_unloaded_plugins
 from homerl.host import launch_hook
 
@@ -81,11 +81,6 @@ def _expand_variables(path: Any) -> Any:
     return re.sub(r"\$(\w+)", lambda found: os.environ[found[1]], path)
 
 
-def _left_out(description: str, default: Any = None) -> Any:
-    """A key that a resolved recipe leaves out at its default, since the bytes of recipes are older than this key."""
-    return Field(default, exclude_if=lambda value: value == default, description=description)
-
-
 class WandbSettings(Model):
     """Monitoring with Weights & Biases."""
 
@@ -96,11 +91,13 @@ class WandbSettings(Model):
     project: str = Field("homerl", description="Project of Weights & Biases and of trackio.")
     entity: str | None = Field(None, description="Owner of the project; null is the account's default.")
     transcripts: bool = Field(True, description="Whether dialogues are logged, which may hold personal text.")
-    group: str | None = _left_out("Group of the run; null: runs that differ in their seed, and a flywheel's stages.")
-    name: str | None = _left_out("Name of the run; null is its folder's. A flywheel's stage adds its own.")
-    tags: tuple[str, ...] = _left_out("Tags of the run.", ())
-    notes: str | None = _left_out("A remark on the run.")
-    artifacts: bool = _left_out(
+    group: str | None = field_left_out_at_default(
+        "Group of the run; null: runs that differ in their seed, and a flywheel's stages."
+    )
+    name: str | None = field_left_out_at_default("Name of the run; null is its folder's. A flywheel's stage adds its own.")
+    tags: tuple[str, ...] = field_left_out_at_default("Tags of the run.", ())
+    notes: str | None = field_left_out_at_default("A remark on the run.")
+    artifacts: bool = field_left_out_at_default(
         "Whether the best model (else the last) and a table of all stored rollouts are uploaded at the end.", False
     )
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import BaseModel, Field, model_validator
 
 from homerl.envs.core.documents import InputError, read_json
-from homerl.envs.core.model import READS, Model
+from homerl.envs.core.model import READS, Model, field_left_out_at_default
 from homerl.host.processes import is_main_process
 from homerl.host.recipe_files import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import UserSettings
@@ -141,17 +141,13 @@ class SFTSettings(OptimSettings):
         "forwarded once.",
     )
 
-    router_aux_loss: float | None = Field(
-        None,
-        gt=0,
-        exclude_if=lambda factor: factor is None,  # as held_out
-        description="Factor of a mixture of experts' auxiliary loss, which keeps the load of its experts even, such as "
+    router_aux_loss: float | None = field_left_out_at_default(
+        "Factor of a mixture of experts' auxiliary loss, which keeps the load of its experts even, such as "
         "the `router_aux_loss_coef` of its configuration; null has none.",
+        gt=0,
     )
-    held_out: HeldOutSettings | None = Field(
-        None,
-        exclude_if=lambda held_out: held_out is None,  # bytes that depend on a recipe are older than this key
-        description="Dialogues that are kept apart to measure the loss; null is none.",
+    held_out: HeldOutSettings | None = field_left_out_at_default(
+        "Dialogues that are kept apart to measure the loss; null is none."
     )
 
     @model_validator(mode="after")
@@ -246,16 +242,11 @@ class RolloutSettings(OptimSettings):
     group: int = Field(8, ge=2, description="Rollouts of a blueprint, which are compared.")
     iterations: int = Field(1, ge=1, description="Optimizer updates on each batch.")
     credit: CreditName = Field("step", description="How rewards become advantages.")
-    # digests of recipes are older than these two keys
-    store_tokens: bool = Field(
-        False,
-        exclude_if=lambda store: not store,
-        description="Whether rollouts are stored with their tokens, for `from_rollouts` of another run.",
+    store_tokens: bool = field_left_out_at_default(
+        "Whether rollouts are stored with their tokens, for `from_rollouts` of another run.", False
     )
-    from_rollouts: Annotated[str | None, READS] = Field(
-        None,
-        exclude_if=lambda folder: folder is None,
-        description="Folder of a run with `store_tokens`, whose rollouts are trained on; null plays new ones.",
+    from_rollouts: Annotated[str | None, READS] = field_left_out_at_default(
+        "Folder of a run with `store_tokens`, whose rollouts are trained on; null plays new ones."
     )
 
 
@@ -362,6 +353,12 @@ class EvaluationSettings(Model):
     recipe: AnyBlueprintSource | None = Field(None, description="The recipe of the blueprints; null is that of training.")
 
 
+CHECKPOINT_TO = field_left_out_at_default(
+    "Where checkpoints are sent too: a folder, or a bucket such as `s3://name/folder`; a run whose machine was lost goes on "
+    "from there."
+)
+
+
 class SFTRecipe(BaseRecipe):
     """Supervised fine-tuning of a model on stored dialogues."""
 
@@ -370,12 +367,7 @@ class SFTRecipe(BaseRecipe):
     data: str = Field(description="Trajectories: a folder of a synthesis, a file (JSON Lines), or a hub dataset.")
     sft: SFTSettings = Field(SFTSettings(), description="Supervised fine-tuning.")
     deadlines: DeadlineSettings = Field(DeadlineSettings(), description="Deadlines after which the watchdog stops the run.")
-    checkpoint_to: str | None = Field(
-        None,
-        exclude_if=lambda url: url is None,  # bytes that depend on a recipe are older than this key
-        description="Where checkpoints are sent too: a folder, or a bucket such as `s3://name/folder`; a run whose machine "
-        "was lost goes on from there.",
-    )
+    checkpoint_to: str | None = CHECKPOINT_TO
 
 
 class RLVESections(BaseRecipe):
@@ -390,12 +382,7 @@ class RLVESections(BaseRecipe):
     sentinel: SentinelSettings = Field(SentinelSettings(), description="When a run that learns nothing is stopped.")
     deadlines: DeadlineSettings = Field(DeadlineSettings(), description="Deadlines after which the watchdog stops the run.")
     evaluation: EvaluationSettings = Field(EvaluationSettings(), description="Evaluation of the policy during training.")
-    checkpoint_to: str | None = Field(
-        None,
-        exclude_if=lambda url: url is None,  # bytes that depend on a recipe are older than this key
-        description="Where checkpoints are sent too: a folder, or a bucket such as `s3://name/folder`; a run whose machine "
-        "was lost goes on from there.",
-    )
+    checkpoint_to: str | None = CHECKPOINT_TO
 
     @model_validator(mode="after")
     def _has_such_users(self) -> RLVESections:

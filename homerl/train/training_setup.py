@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import torch
 from accelerate import Accelerator
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from homerl.envs.core.documents import InputError
+from homerl.envs.core.documents import InputError, write_atomic
 from homerl.host.monitoring import keep_wandb_run, monitored_name, set_monitoring_variables
 from homerl.host.processes import is_main_process
 from homerl.host.terminal import say
@@ -120,6 +120,19 @@ def make_scratch_model(recipe: SFTRecipe, rows: Dataset) -> str:
         making.rename(folder)
     state.wait_for_everyone()
     return str(folder)
+
+
+def replace_best_model(folder: Path, score: Mapping[str, Any], save: Callable[[str], object], first: bool) -> None:
+    """Keep a model as the best one: all ranks `save` it, and the first writes its score and gives the folder its name.
+
+    The folder is written completely or not at all.
+    """
+    making = folder.with_name(f"{folder.name}.making")
+    save(str(making / "model"))
+    if first:
+        write_atomic(making / "score.json", json.dumps(score, indent=1))
+        shutil.rmtree(folder, ignore_errors=True)
+        making.rename(folder)
 
 
 def load_chat_tokenizer(source: str, own: bool = False, named: bool = False) -> PreTrainedTokenizerBase:

@@ -12,14 +12,13 @@ Invariants:
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 
-from homerl.envs.core.documents import write_atomic
 from homerl.host.terminal import say
 from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.data.rollout_batches import RankContext, Run, episode_metrics, hash_seed, summarise_rollout, world_metrics
 from homerl.train.recipe import RLVERecipe
+from homerl.train.training_setup import replace_best_model
 from homerl.worlds.registry import blueprint_with_behaviours, make_blueprint_of_seed
 
 KEPT = ("success", "episode/progress", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
@@ -73,10 +72,5 @@ class HeldOutEvaluation:
         if not better:
             return False
         self.best, self.best_counted = success, counted
-        making = self.folder.with_name("best.making")
-        save(str(making / "model"))
-        if self.ranks.rank == 0:
-            write_atomic(making / "score.json", json.dumps({"update": update, "success": self.best} | metrics, indent=1))
-            shutil.rmtree(self.folder, ignore_errors=True)
-            making.rename(self.folder)
+        replace_best_model(self.folder, {"update": update, "success": self.best} | metrics, save, self.ranks.rank == 0)
         return True

@@ -9,7 +9,6 @@ Invariants:
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +17,11 @@ import torch
 from accelerate.utils import broadcast
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from homerl.envs.core.documents import InputError, write_atomic
+from homerl.envs.core.documents import InputError
 from homerl.train.packing.packed_updates import PackedUpdates, TokenSequence
 from homerl.train.parallel.parallel_trainer import ParallelTrainer
 from homerl.train.recipe import HeldOutSettings, SFTRecipe, world_size
+from homerl.train.training_setup import replace_best_model
 from homerl.train.watch.phase_deadlines import PhaseTimer
 
 LOSS = "eval/loss"
@@ -73,7 +73,8 @@ class HeldOutLoss(TrainerCallback):
             control.should_log = asked  # what was logged is not the update's own line
             if loss < self.best:
                 self.best = loss
-                self._keep_model(state.global_step)
+                first = self.trainer.accelerator.is_main_process
+                replace_best_model(self.folder, {"update": state.global_step, "loss": loss}, self._save_model, first)
 
     def measure_loss(self) -> float:
         """The mean loss of the learnt tokens, over all ranks."""
@@ -84,11 +85,7 @@ class HeldOutLoss(TrainerCallback):
         total, tokens = trainer.accelerator.reduce(sums).tolist()
         return float(total / max(1.0, tokens))
 
-    def _keep_model(self, update: int) -> None:
-        making = self.folder.with_name("best.making")
-        self.trainer.save_model(str(making / "model"))
+    def _save_model(self, folder: str) -> None:
+        self.trainer.save_model(folder)
         if self.trainer.accelerator.is_main_process:
-            self.trainer.processing_class.save_pretrained(making / "model")
-            write_atomic(making / "score.json", json.dumps({"update": update, "loss": self.best}, indent=1) + "\n")
-            shutil.rmtree(self.folder, ignore_errors=True)
-            making.rename(self.folder)
+            self.trainer.processing_class.save_pretrained(folder)
