@@ -15,7 +15,7 @@ from homerl.train.recipe import RLVERecipe, refuse_untrainable
 from homerl.train.update.rlve import train_rlve
 
 SERVER = {"kind": "server", "url": "http://127.0.0.1:1/v1"}
-TIMES = ("time/", "train_", "epoch")
+TIMES = ("time/", "perf/", "train_", "epoch")
 
 
 @pytest.fixture
