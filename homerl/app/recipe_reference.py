@@ -288,16 +288,18 @@ def models_at_key(schema: Schema) -> list[str]:
 def _describe_kinds() -> str:
     """Each kind with its sections, then the keys of kinds that are no sections."""
     texts: list[str] = []
-    keys: dict[str, Schema] = {}
-    needed: set[str] = set()
+    keys: dict[tuple[str, str], Schema] = {}  # by name and type: a name may mean two things, as `agent` does
+    needed: set[tuple[str, str]] = set()
     for kind, model in KINDS.items():
         schema = schema_definitions()[definition_name(model)]
         own = {key: part for key, part in schema["properties"].items() if key not in (*BaseRecipe.model_fields, "run")}
-        keys |= own
-        needed |= set(schema.get("required", ()))
+        typed = {(key, describe_type(part)): part for key, part in own.items()}
+        keys |= typed
+        needed |= {name for name in typed if name[0] in schema.get("required", ())}
         texts.append(f"- `{kind}`: {describe_schema(schema)} Its keys: {', '.join(f'`{key}`' for key in own)}.\n")
-    others = {key: part for key, part in keys.items() if key in needed or not _is_section(part)}
-    return f"{''.join(texts)}\n{_list_keys('', others, needed)}"
+    others = {name: part for name, part in keys.items() if name in needed or not _is_section(part)}
+    lines = [f"- {_describe_key(name[0], part, name in needed)}\n" for name, part in others.items()]
+    return f"{''.join(texts)}\n{''.join(lines)}"
 
 
 def _describe_section(section: RecipeSection) -> str:

@@ -23,7 +23,8 @@ import re
 import socket
 import time
 from base64 import b64decode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -242,6 +243,27 @@ READING = 30.0  # seconds in which a client must have read something of what wai
 async def serve_until_stopped(app: Any, at: socket.socket) -> None:
     """Serve an ASGI application at a socket until SIGTERM or SIGINT."""
     await uvicorn.Server(uvicorn_config(app)).serve(sockets=[at])
+
+
+class _ServerBesideWork(uvicorn.Server):
+    """A server that leaves the signals of its process to the work beside it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+@asynccontextmanager
+async def serve_beside(app: Any, at: socket.socket) -> AsyncIterator[None]:
+    """Serve an ASGI application at a socket within the context, in the loop of its caller."""
+    server = _ServerBesideWork(uvicorn_config(app))
+    serving = asyncio.create_task(server.serve(sockets=[at]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
 
 
 def uvicorn_config(app: Any) -> uvicorn.Config:

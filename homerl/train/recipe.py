@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import inspect
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
@@ -28,6 +30,7 @@ from homerl.models.endpoint.endpoint_settings import UserSettings
 from homerl.models.policy.policy_agent import Thoughts
 from homerl.play.episode import EpisodeLimits
 from homerl.rewards.composite import RewardWeights
+from homerl.train.agents.program_settings import ProgramSettings
 from homerl.train.credit.contract import list_credit_modes
 from homerl.train.engines.contract import Refusal, chosen_engine, list_engines
 from homerl.train.losses.contract import list_losses
@@ -379,6 +382,11 @@ class RLVESections(BaseRecipe):
     rewards: RewardWeights = Field(RewardWeights(), description="Rewards of a step.")
     user: UserSettings = Field(UserSettings(), description="Who speaks.")
     limits: EpisodeLimits = Field(EpisodeLimits(), description="Limits of an episode.")
+    agent: ProgramSettings | None = Field(
+        None,
+        exclude_if=lambda program: program is None,  # bytes that depend on a recipe are older than this key
+        description="A program that plays, for which the policy is a model behind an endpoint; null is homerl's own loop.",
+    )
     sentinel: SentinelSettings = Field(SentinelSettings(), description="When a run that learns nothing is stopped.")
     deadlines: DeadlineSettings = Field(DeadlineSettings(), description="Deadlines after which the watchdog stops the run.")
     evaluation: EvaluationSettings = Field(EvaluationSettings(), description="Evaluation of the policy during training.")
@@ -475,6 +483,17 @@ def _find_rlve_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
                 "stored rollouts are not played ahead",
                 "rlve.async_rollouts",
                 "set it to 0 with `from_rollouts`",
+            )
+    if isinstance(recipe, RLVESections) and (program := recipe.agent):
+        if shutil.which(program.command[0], path=program.env.get("PATH")) is None:
+            yield f"there is no program {program.command[0]}", "agent.command", "install it, or name its path"
+        if find_spec("mcp") is None:
+            yield "a program reaches the world by MCP, whose package is not installed", "agent", "pip install 'homerl[mcp]'"
+        if recipe.rlve.curriculum.prefix:
+            yield (
+                "a program has not had the dialogue in which `prefix` begins",
+                "rlve.curriculum.prefix",
+                "leave it out with `agent`",
             )
     if isinstance(recipe, RLVESections):
         yield from chosen_engine(recipe.rlve).refuse(recipe, parallel_mode(recipe))

@@ -26,7 +26,7 @@ from homerl.host.terminal import console
 from homerl.train import TRAININGS
 from homerl.worlds.contract import EXPERT
 
-RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "sentinel", "deadlines", "evaluation")
+RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "agent", "sentinel", "deadlines", "evaluation")
 POLL = 0.2  # seconds between looks at the benchmarks that run
 SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
 
@@ -114,7 +114,7 @@ def flywheel_stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
     )
     yield sft, out / "sft/model"
     trained = model | {"name": str(out / "sft/model"), "lora": data["model"]["lora"]}
-    sections = {key: data[key] for key in RLVE_SECTIONS} | kept
+    sections = {key: data[key] for key in RLVE_SECTIONS if key in data} | kept  # `agent` may be left out
     yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"
     last = data["bench"]["suites"][-1]["name"]
     knowing = {"agent": EXPERT, "expert": data["synth"]["expert"] | {"mistakes": 0.0}}

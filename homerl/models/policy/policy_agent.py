@@ -59,6 +59,9 @@ class TokenLedger:
     agent's (the expert's prefix), or belong to the episode that this one was forked from, and are part of the prompt.
     `truncated` are those of the other spans that ended at the limit of tokens, without an end of turn, and `thoughts` is the
     number of the tokens sampled here that are thoughts.
+
+    `steps` has the step of each span where a program samples several times for a step, or never. It is empty where spans and
+    steps go together.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -70,6 +73,12 @@ class TokenLedger:
     shared: int = 0
     truncated: list[tuple[int, int]] = field(default_factory=list)
     thoughts: int = 0
+    steps: list[int] = field(default_factory=list)
+
+    @property
+    def span_steps(self) -> Sequence[int]:
+        """The index of the step that each span belongs to."""
+        return self.steps or range(len(self.spans))
 
     def fork(self) -> TokenLedger:
         """A ledger that continues from here. Its tokens so far are masked, since they are trained on in the original."""
@@ -111,6 +120,10 @@ class TokenLedger:
         self.versions += [version] * len(ids)
 
 
+class PromptTooLong(InfraError):
+    """The first prompt of an episode leaves no room for a message, whatever the agent does."""
+
+
 class PolicyAgent:
     """Plays one episode with an engine, with token ids in and out."""
 
@@ -138,8 +151,8 @@ class PolicyAgent:
         return twin
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
-        """Sample the next message. Raises `AgentFault` if the dialogue has grown to `max_tokens` tokens, and `InfraError` if
-        it has as many before the agent has said anything, which is not the agent's fault.
+        """Sample the next message. Raises `AgentFault` if the dialogue has grown to `max_tokens` tokens, and
+        `PromptTooLong` if it has as many before the agent has said anything, which is not the agent's fault.
         """
         if n != 1:
             raise ValueError("a policy agent plays one line; use one agent a branch")
@@ -149,7 +162,7 @@ class PolicyAgent:
         ids = encode_messages(self.tokenizer, text, first)
         count = len(self.ledger.ids) + len(ids)
         if count >= self.max_tokens and len(self.ledger.spans) == self.ledger.shared:
-            raise InfraError(f"the first prompt has {count} tokens, and an episode may have {self.max_tokens}")
+            raise PromptTooLong(f"the first prompt has {count} tokens, and an episode may have {self.max_tokens}")
         if count >= self.max_tokens:
             raise AgentFault(f"the dialogue has reached {self.max_tokens} tokens")
         refuse_too_long(count, self.longest)

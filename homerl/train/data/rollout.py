@@ -21,7 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from homerl.models.endpoint.endpoint_settings import AT_ONCE, Behaviours
@@ -32,6 +32,10 @@ from homerl.play.replay import add_step_rewards
 from homerl.play.situation import BlueprintProtocol, Utterance
 from homerl.play.trajectory import Trajectory
 from homerl.rewards.composite import RewardWeights
+from homerl.train.agents.capture_proxy import CaptureProxy, open_capture_proxy
+from homerl.train.agents.captured_dialogues import CapturedDialogues
+from homerl.train.agents.program_player import play_program
+from homerl.train.agents.program_settings import ProgramSettings
 from homerl.train.credit.contract import CreditInput
 from homerl.train.engines.contract import TrainedEngine
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed
@@ -115,10 +119,19 @@ Start = Callable[[Episode], Awaitable[Episode]]  # where the rollouts of a bluep
 
 @dataclass(frozen=True)
 class Rollout:
-    """A played blueprint with its tokens. `trajectory.rewards` has each step's parts by name."""
+    """A played blueprint with its tokens. `trajectory.rewards` has each step's parts by name.
+
+    A program that plays (`homerl/train/agents`) may have several dialogues with the model: `others` are all but the first.
+    """
 
     trajectory: Trajectory
     ledger: TokenLedger
+    others: tuple[TokenLedger, ...] = ()
+
+    @property
+    def ledgers(self) -> tuple[TokenLedger, ...]:
+        """The tokens of every dialogue with the model."""
+        return self.ledger, *self.others
 
     @property
     def prefix_steps(self) -> int:
@@ -133,13 +146,19 @@ class Rollout:
     @property
     def sampled_lengths(self) -> list[int]:
         """The number of tokens sampled in each step; 0 for the expert's."""
-        return [0 if i < self.ledger.shared else end - start for i, (start, end) in enumerate(self.ledger.spans)]
+        return self._count_by_step(lambda ledger, start, end: end - start)
 
     @property
     def trained_lengths(self) -> list[int]:
         """The number of tokens of each step that have a loss; those that are masked have none."""
-        shared, spans, mask = self.ledger.shared, self.ledger.spans, self.ledger.mask
-        return [0 if i < shared else sum(mask[start:end]) for i, (start, end) in enumerate(spans)]
+        return self._count_by_step(lambda ledger, start, end: sum(ledger.mask[start:end]))
+
+    def _count_by_step(self, count: Callable[[TokenLedger, int, int], int]) -> list[int]:
+        found: Counter[int] = Counter(dict.fromkeys(range(len(self.trajectory.steps)), 0))
+        for ledger in self.ledgers:
+            for at, (step, (start, end)) in enumerate(zip(ledger.span_steps, ledger.spans, strict=True)):
+                found[step] += 0 if at < ledger.shared else count(ledger, start, end)
+        return [found[step] for step in sorted(found)]
 
     @property
     def credit_input(self) -> CreditInput:
@@ -152,7 +171,7 @@ class Rollout:
 @dataclass(frozen=True)
 class RolloutPlayer:
     """Plays blueprints with everything that a rollout needs. With `mask_truncated`, samples that were truncated at their
-    limit have no loss.
+    limit have no loss. With a `program`, it plays, and the engine samples what it asks for.
     """
 
     engine: TrainedEngine
@@ -163,6 +182,7 @@ class RolloutPlayer:
     max_tokens: int
     thoughts: Thoughts = "kept"
     mask_truncated: bool = False
+    program: ProgramSettings | None = None
     waiting: WaitTimes = field(default_factory=WaitTimes)
 
     def play_blueprints(self, blueprints: Sequence[BlueprintProtocol], seeds: Sequence[int]) -> list[Rollout]:
@@ -181,7 +201,11 @@ class RolloutPlayer:
         openings = [begun[id(blueprint)] for blueprint in blueprints]
         if start is not None:
             openings = [await start(openings[0])] * len(openings)
-        return list(await asyncio.gather(*map(self.play_rollout, openings, seeds)))
+        if self.program is None:
+            return list(await asyncio.gather(*map(self.play_rollout, openings, seeds)))
+        async with open_capture_proxy() as proxy:
+            plays = partial(self.play_program_rollout, self.program, proxy)
+            return list(await asyncio.gather(*map(plays, openings, seeds)))
 
     def play_metrics(self) -> dict[str, float]:
         """What this process's users and engine report: requests and errors of users without a script so far (`user/...`),
@@ -209,13 +233,27 @@ class RolloutPlayer:
         self.waiting.rewarding += time.perf_counter() - begun
         return rollout
 
+    async def play_program_rollout(
+        self, program: ProgramSettings, proxy: CaptureProxy, opening: Episode, seed: int
+    ) -> Rollout:
+        """Play one rollout with a program from a fork of an episode that nobody has played."""
+        for attempt in range(RETRIES + 1):
+            engine = TimedEngine(self.engine, self.waiting)
+            dialogues = CapturedDialogues(engine, self.tokenizer, self.max_tokens, self.thoughts)
+            user = TimedUser(self.make_user(seed + attempt), self.waiting)
+            trajectory = await play_program(opening.fork(), program, proxy, dialogues, user, seed)
+            if trajectory.outcome.is_counted:
+                break
+        ledger, *others = dialogues.finish_ledgers(self.mask_truncated)
+        return Rollout(add_step_rewards(trajectory, self.weights), ledger, tuple(others))
+
 
 @dataclass(frozen=True)
 class TimedEngine:
     """An engine that counts the time for which one episode waits for it."""
 
     engine: Engine
-    turns: EpisodeTimer
+    turns: EpisodeTimer | WaitTimes
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
         """Sample, and count the wait."""
@@ -228,7 +266,7 @@ class TimedUser:
     """A user that counts the time for which one episode waits for it."""
 
     user: User
-    turns: EpisodeTimer
+    turns: EpisodeTimer | WaitTimes
 
     @property
     def name(self) -> str:

@@ -33,13 +33,20 @@ def write_group(run: Path, number: int, replaced: int, rollouts: Sequence[Rollou
     """Write the rollouts of a group to the folder of a run."""
     path = _group_file(run, number, replaced)
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = ({"trajectory": trajectory_to_row(one.trajectory), "ledger": _ledger_to_row(one.ledger)} for one in rollouts)
-    write_rows(path, rows)
+    write_rows(path, map(_rollout_to_row, rollouts))
+
+
+def _rollout_to_row(rollout: Rollout) -> dict[str, Any]:
+    """A rollout as plain data. `others` is there only where a program had other dialogues beside the first."""
+    others = [_ledger_to_row(ledger) for ledger in rollout.others]
+    row = {"trajectory": trajectory_to_row(rollout.trajectory), "ledger": _ledger_to_row(rollout.ledger)}
+    return row | ({"others": others} if others else {})
 
 
 def _ledger_to_row(ledger: TokenLedger) -> dict[str, Any]:
     """A ledger as plain data; JSON has no number for a log-probability that is not known."""
-    return asdict(ledger) | {"logprobs": [None if math.isnan(value) else value for value in ledger.logprobs]}
+    row = asdict(ledger) | {"logprobs": [None if math.isnan(value) else value for value in ledger.logprobs]}
+    return {name: value for name, value in row.items() if name != "steps" or value}  # a program's alone; files are older
 
 
 def _ledger_from_row(row: Mapping[str, Any]) -> TokenLedger:
@@ -63,7 +70,8 @@ def read_group(
     for at, row in enumerate(read_rows(path), 1):
         with locate_row_errors(f"{path}:{at}"):
             trajectory = trajectory_from_row(row["trajectory"])
-            rollouts.append(Rollout(add_step_rewards(trajectory, weights), _ledger_from_row(row["ledger"])))
+            ledger, *others = map(_ledger_from_row, [row["ledger"], *row.get("others", ())])
+            rollouts.append(Rollout(add_step_rewards(trajectory, weights), ledger, tuple(others)))
     played = [rollout.trajectory.seed for rollout in rollouts]
     same = all(rollout.trajectory.blueprint == blueprint.model_dump(mode="json") for rollout in rollouts)
     if played != list(seeds) or not same:

@@ -57,16 +57,16 @@ def collect_sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
     """The sampled tokens of rollouts, with the credit of their steps.
 
     If the world failed after a sample, that last span has no step and so no credit. The expert's steps at
-    the start were not sampled.
+    the start were not sampled. Each dialogue of a program with the model is a sequence of its own, which a loss takes for a
+    rollout.
     """
     sequences, advantages, logps, versions = [], [], [], []
-    for rollout, values in parts:
-        ledger = rollout.ledger
+    for ledger, values in ((ledger, values) for rollout, values in parts for ledger in rollout.ledgers):
         targets = np.flatnonzero(ledger.mask)
         credit = np.zeros(len(ledger.ids))
-        own = slice(ledger.shared, None)
-        for value, (start, end) in zip(values[own], ledger.spans[own], strict=False):
-            credit[start:end] = value
+        for step, (start, end) in [*zip(ledger.span_steps, ledger.spans, strict=True)][ledger.shared :]:
+            if step < len(values):
+                credit[start:end] = values[step]
         end = targets[-1] + 1 if len(targets) else 0
         sequences.append(TokenSequence.from_ids(ledger.ids[:end], targets))
         advantages.append(credit[targets])

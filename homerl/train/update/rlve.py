@@ -111,6 +111,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
             min(settings.max_episode_tokens, read_max_positions(source) or settings.max_episode_tokens),
             settings.thoughts,
             settings.truncated == "masked",
+            recipe.agent,
         )
         arguments = make_rlve_arguments(recipe)
         with load_unsharded():
@@ -319,7 +320,7 @@ class RLVETrainer(ParallelTrainer):
     def _count_tokens(self, tokens: SampledTokens) -> int:
         """The number of sampled tokens of all ranks."""
         sampled = sum(tokens.rollout_lengths)
-        read = sum(rollout.ledger.prompt_length for rollout in self.batch_rollouts)
+        read = sum(ledger.prompt_length for rollout in self.batch_rollouts for ledger in rollout.ledgers)
         counts = torch.tensor([sampled, read], device=self.accelerator.device)
         global_tokens, prompts = map(int, self.accelerator.reduce(counts).tolist())
         self.state.num_input_tokens_seen += global_tokens + prompts  # transformers keeps it in checkpoints
@@ -334,7 +335,7 @@ class RLVETrainer(ParallelTrainer):
         settings = self.recipe.rlve
         if self.teacher is None or settings.distill is None:
             return tokens
-        valid = [rollout.trajectory.outcome.is_counted for rollout in self.batch_rollouts]
+        valid = [rollout.trajectory.outcome.is_counted for rollout in self.batch_rollouts for _ in rollout.ledgers]
         teacher_logps = self.teacher.score_targets(tokens.sequences)
         if settings.is_exactly_on_policy:
             logps = tokens.logps
