@@ -112,8 +112,10 @@ class PeopleSpeaker:
 
     def say_wish(self, draft: Draft, rng: random.Random) -> str:
         """A sentence for a wish; one of several acts is joined of their sentences. Raises `NoSentence` if none is found."""
+        if not is_said_outright(draft):
+            raise NoSentence
         parts, own = self._parts_of(draft), self.spoken == self.voice.language
-        if not is_said_outright(draft) or not (own or (len(parts) == 1 and draft.answer is None)):
+        if not own and (len(parts) > 1 or draft.answer is not None):
             raise NoSentence
         ways = [self._ways_to_say(part) for part in parts]
         checked = 0

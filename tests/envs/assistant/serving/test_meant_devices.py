@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from serving import Says, call_of, serve_home
+from written_home import Row, written_home
 
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.listing_files import load_listing
@@ -248,3 +249,25 @@ def test_a_device_is_so_already_if_it_shows_all_that_a_call_says(
     did: str, service: str, arguments: dict[str, Any], so: bool
 ) -> None:
     assert is_already_so(home_in("en"), TwinCall(did, service, arguments)) is so
+
+
+@pytest.mark.parametrize(
+    ("said", "called", "unclear"),
+    [
+        ("turn on the spotlight", "pendant", True),
+        ("turn on whatever light is off", "pendant", False),  # "light" is what both are, and in the name of one
+        ("turn on whatever light is off in the bath and the loft bedroom", "bath", False),
+        ("turn on the light in the loft bedroom", "bath", True),
+        ("turn on the light in the loft bedroom", "bedroom", True),  # which "bedroom" names, and "loft" does not
+        ("turn on the light in the bedroom", "bedroom", False),
+    ],
+)
+def test_another_device_is_meant_if_the_words_name_all_of_the_one_that_is_called_and_more(
+    tmp_path: Path, said: str, called: str, unclear: bool
+) -> None:
+    rows = {"spot": "Spotlight", "pendant": "Pendant", "bath": "Mirror", "loft": "Sconce", "bedroom": "Globe"}
+    areas = {"bath": "Bath", "loft": "Loft Bedroom", "bedroom": "Bedroom"}
+    lights = (Row(f"light.{id}", name, id if id in areas else None) for id, name in rows.items())
+    home = written_home(tmp_path, *lights, areas=areas)
+    call = TwinCall(f"light.{called}", "turn_on", {})
+    assert bool(find_unclear_devices(home, [call], said, "", ("en",), {})) is unclear
