@@ -7,7 +7,8 @@ So it takes a sentence only if
 - the sentence names the device or the place itself. Where the person speaks counts in the first sentence of a dialogue:
   after talk of another room, "turn on the lights" may mean that one;
 - no other device of the kind may be meant: beside a Ceiling Fan, "the fan" is not surely the one that is just called Fan;
-- what it would write on a list is a name alone: "milk and eggs" are two items;
+- what it would write on a list is a name alone: "milk and eggs" are two items, and "no milk" is none. In a language whose
+  words for "no" are not listed (`serving/consent.yaml`), it writes nothing;
 - the home refuses none of the calls.
 
 Questions are never taken, and neither are several wishes, exceptions, times or conditions, nor what refers to something
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from homerl.envs.assistant.listing.room_and_device_names import SPACELESS, full_device_names, normalize_text, room_names
+from homerl.envs.assistant.serving.consent import denying_words
 from homerl.envs.assistant.serving.kind_words import kind_words, split_words
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -114,13 +116,17 @@ def match_certain_calls(home: Home, said: str, language: str, placed: bool = Tru
 
 
 def _is_name_alone(call: Call, said: str, language: str) -> bool:
-    """Whether what a call adds to a list stands in the sentence in whole words, none of which any sentence may have."""
+    """Whether what a call adds to a list stands in the sentence in whole words, none of which any sentence may have, and the
+    sentence denies nothing."""
     if call.service.rpartition(".")[2] != "add_item":
         return True
+    heard, denying = split_words(said), denying_words(language)
+    if not denying or any(one in heard or (SPACELESS.search(one) and one in "".join(heard)) for one in denying):
+        return False
     item, common = " ".join(split_words(str(call.args[0]))), kind_words(language).common
     if SPACELESS.search(item):
         return True
-    return f" {item} " in f" {' '.join(split_words(said))} " and common.isdisjoint(item.split())
+    return f" {item} " in f" {' '.join(heard)} " and common.isdisjoint(item.split())
 
 
 def _may_mean_another(home: Home, calls: Sequence[Call], said: str) -> bool:

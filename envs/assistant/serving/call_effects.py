@@ -26,6 +26,7 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import ANY_DEVICE, ANYTHING, FixedPlan
 from homerl.envs.homeenv.sim.home_state import SlotChange
 from homerl.envs.homeenv.sim.rules import HomeRule, RuleProgress
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType
 
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
@@ -124,6 +125,22 @@ def changes_between(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
     later = after.fork()
     later.advance(TRAVEL_SECONDS)
     return tuple(_record_change(plan, one, later.values[one.slot]) for one in _visible_changes(before, after))
+
+
+def is_already_so(home: Home, call: TwinCall) -> bool:
+    """Whether a device is already as a call would make it, and shows all that the call says.
+
+    A call of which the twin shows nothing, such as an announcement, is never so.
+    """
+    service = home.plan.devices_by_did[call.did].spec.service_index[call.service]
+    shown, twin = [None, *home.state_of(call.did).values()], home.fork()
+    if not service.writes or any(said not in shown for said in call.arguments.values()):
+        return False
+    try:
+        twin.call(call.did, call.service, (), call.arguments)
+    except Refused:
+        return False
+    return not any(_visible_changes(home, twin))
 
 
 def _record_change(plan: FixedPlan, change: SlotChange, settled: Any = None) -> ChangeRecord:

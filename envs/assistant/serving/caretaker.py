@@ -6,7 +6,8 @@ Invariants:
 - People are heard at the same time, each in a copy of the twin. One acts at a time; if somebody has acted since a copy was
   made, or the home was set up anew, its calls run again in the home as it is then, and that copy is not kept.
 - In `shadow` nothing reaches the real home. In `confirm`, and for guarded devices in `act`, only what was consented to does.
-- Where another device may as well be meant as the one that is called, the person is asked.
+- Where another device may as well be meant as the one that is called, the person is asked. If that call would leave its
+  device as it is, nothing was meant, and it is dropped.
 - Consent is a person's next message in the same dialogue. It is good for one proposal, as it was shown, for a few minutes.
   Where that message says something else, its reply also says that what was proposed is not done.
 - Each exchange is in the journal before its first call is made in the real home, and again before its reply is given.
@@ -31,7 +32,7 @@ from typing import cast
 from homerl.envs.assistant.first import MatcherFirst
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
 from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
-from homerl.envs.assistant.serving.call_effects import Effects
+from homerl.envs.assistant.serving.call_effects import Effects, is_already_so
 from homerl.envs.assistant.serving.consent import (
     ASKED,
     Guard,
@@ -64,6 +65,7 @@ from homerl.envs.assistant.serving.live_situation import (
     LiveBlueprint,
     LiveSituation,
     ToolAttempt,
+    TwinCall,
     cached_prompt_share,
     place_speaker,
     prompt_before_dialogue,
@@ -373,6 +375,7 @@ class Caretaker:
         took = "hassil" if isinstance(agent, MatcherFirst) and agent.took else ""
         refused_calls = tuple(call for call, _ in situation.refused_calls)
         exchange.turn = AgentTurn(tuple(situation.made_calls), took, refused=refused_calls)
+        exchange.turn = replace(exchange.turn, calls=await self._find_meant_calls(exchange))
         exchange.effects = await self._foresee_effects(exchange, situation.home)
         refused = (text for step in episode.steps for text in step.observations if step.has_failed)
         missed = find_missed_actions(tried, sentence.said, seen.home)
@@ -446,6 +449,14 @@ class Caretaker:
         }
         turned = {did: "after a refusal" for did in others if is_guarded(home, did, guard.held)}
         return guard.needs_consent(home, exchange.effects, exchange.sentence.said) | turned
+
+    async def _find_meant_calls(self, exchange: Exchange) -> tuple[TwinCall, ...]:
+        """The calls without those on devices that the words do not clearly mean and that are already as all of them want."""
+        home, calls = exchange.seen.home, exchange.turn.calls
+        moved = {call.did for call in calls if not is_already_so(home, call)}
+        if moved >= {call.did for call in calls} or not await self._find_unclear(exchange):
+            return calls
+        return tuple(call for call in calls if call.did in moved or call.did not in exchange.unclear)
 
     async def _find_unclear(self, exchange: Exchange) -> bool:
         """Whether the words of the person do not clearly mean what is called. The matcher takes only what they mean."""

@@ -361,6 +361,12 @@ def _list_words(key: str) -> set[str]:
     return {_plain_letters(one) for words in read_yaml(ANSWERS).data[key].values() for one in words}
 
 
+@cache
+def denying_words(language: str) -> frozenset[str]:
+    """The words with which a sentence of a language says that something is not wanted; none if they are not listed."""
+    return frozenset(map(_plain_letters, read_yaml(ANSWERS).data["denying"].get(language.partition("-")[0], ())))
+
+
 def _any_of_phrases(phrases: set[str]) -> str:
     """Finds one of these phrases and the space behind it. In a script without spaces there need be none."""
     ends = (f"{re.escape(one)}(?: |$)" if not SPACELESS.search(one) else f"{re.escape(one)} ?" for one in phrases)

@@ -6,7 +6,8 @@ A device is named by a word of its names or aliases, of its room's names, or of 
   another device of the kind. Where the person speaks beside the device, only devices of that room count;
 - the sentence names rooms, the device is in none of them, no word of its own name is there, and the same call would change
   another device of the kind;
-- the sentence names another device of the kind better, which the call would change and the agent does not call;
+- the sentence names another device of the kind better, which the call would change and the agent does not call: all words
+  that name the called one name it too, and so do more;
 - nothing of the device is named, and the whole own name of another device with the same service is.
 
 What is named and not called is an exception, which makes no call unclear, if several devices of the kind are called and no
@@ -30,7 +31,7 @@ from homerl.envs.assistant.listing.homeassistant_mapping import device_link
 from homerl.envs.assistant.listing.room_and_device_names import SPACELESS, room_names
 from homerl.envs.assistant.serving.kind_words import KindWords, kind_words, split_words, translated_kinds
 from homerl.envs.assistant.serving.live_situation import TwinCall
-from homerl.envs.homeenv.sim.assist.entities_of_home import AssistEntity, entities_of_plan, floors_of_plan
+from homerl.envs.homeenv.sim.assist.entities_of_home import AssistEntity, EntityShape, entities_of_plan, floors_of_plan
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME
 from homerl.envs.homeenv.sim.home import Home
@@ -42,7 +43,7 @@ ALIKE, LONG = 0.85, 5  # how alike two words of so many letters are, one of whic
 
 @dataclass(frozen=True)
 class NamedParts:
-    """The words of a device that a text has: of its own name, of its room, and of its kind. `whole`: of its name, all."""
+    """The words of a text that name a device: its own name, its room, and its kind. `whole`: its whole own name is there."""
 
     own: frozenset[str]
     room: frozenset[str]
@@ -50,9 +51,10 @@ class NamedParts:
     whole: bool
 
     @property
-    def count(self) -> int:
-        """How many words name the device."""
-        return len(self.own | self.room | self.kind)
+    def words(self) -> frozenset[tuple[str, str]]:
+        """Each word, with what it names."""
+        parts = {"own": self.own, "room": self.room, "kind": self.kind}
+        return frozenset((part, word) for part, words in parts.items() for word in words)
 
 
 @dataclass(frozen=True)
@@ -64,24 +66,25 @@ class DeviceNames:
     texts: Mapping[str, str]
     _kinds: dict[tuple[str, str | None], frozenset[str]] = field(default_factory=dict, repr=False)
 
-    def parts_in(self, said: str, device: Device) -> NamedParts:
-        """The words of a device that a text has."""
+    def parts_in(self, said: str, device: Device, service: str) -> NamedParts:
+        """The words of a text that name a device, whose kind is that of what offers a service."""
         heard = split_words(said)
-        kind, room = self._kind_words(device), self._room_words(device)
-        own = self._own_words(device)
-        found = _find_words(own - kind - room, heard)
+        kind, room = self._kind_words(device, service), self._room_words(device)
+        own, other = self._own_words(device), kind | room
+        # "light" is its kind, and no part of the name of a spotlight
+        beside = tuple(word for word in heard if word not in other)
         return NamedParts(
-            own=found,
-            room=_find_words(room, heard),
-            kind=_find_words(kind, heard),
-            whole=bool(own) and _find_words(own, heard) == own,
+            own=_find_words(beside, own - other),
+            room=_find_words(heard, room),
+            kind=_find_words(heard, kind),
+            whole=bool(own) and all(_find_words(heard if word in other else beside, frozenset([word])) for word in own),
         )
 
     def rooms_in(self, said: str) -> set[str]:
         """The ids of the rooms that a text names."""
         heard, found = split_words(said), set[str]()
         for device in self.home.plan.devices:
-            if device.room.id != HOME and _find_words(self._room_words(device), heard):
+            if device.room.id != HOME and _find_words(heard, self._room_words(device)):
                 found.add(device.room.id)
         return found
 
@@ -116,9 +119,11 @@ class DeviceNames:
         levels = (name for one in floors for name in (one.name, *one.aliases))
         return self._telling_words(room_names(self.home, device)) | self._telling_words(levels)
 
-    def _kind_words(self, device: Device) -> frozenset[str]:
-        shapes = (one.shape for one in self._entities.get(device.did, ()))
-        return frozenset().union(*(self._words_of_kind(one.domain, one.device_class) for one in shapes))
+    def _kind_words(self, device: Device, service: str) -> frozenset[str]:
+        """The words of the kinds of the entities that offer a service; of all of a device if none is known to."""
+        entities = self._entities.get(device.did, [])
+        offering = [one for one in entities if _offers_service(one.shape, service)] or entities
+        return frozenset().union(*(self._words_of_kind(one.domain, one.shape.device_class) for one in offering))
 
     def _words_of_kind(self, domain: str, device_class: str | None) -> frozenset[str]:
         """The words of a kind. Those of another device class are none."""
@@ -133,10 +138,15 @@ class DeviceNames:
         return self._kinds[domain, device_class]
 
 
+def _offers_service(shape: EntityShape, service: str) -> bool:
+    acts = {step.service for step in shape.acts.values()}
+    return service in acts | {setting.service for setting in shape.sets.values()}
+
+
 @lru_cache(1024)
-def _find_words(words: frozenset[str], heard: tuple[str, ...]) -> frozenset[str]:
-    """Those words that are heard."""
-    return frozenset(word for word in words if any(_is_same_word(word, one) for one in heard))
+def _find_words(heard: tuple[str, ...], words: frozenset[str]) -> frozenset[str]:
+    """What is heard of these words."""
+    return frozenset(one for one in heard if any(_is_same_word(word, one) for word in words))
 
 
 @lru_cache(1 << 15)
@@ -173,13 +183,17 @@ def find_unclear_devices(
 
 def _is_unclear(names: DeviceNames, call: TwinCall, called: Collection[str], said: str, before: str) -> bool:
     home = names.home
-    device = home.plan.devices_by_did[call.did]
-    named, rooms = names.parts_in(said, device), names.rooms_in(said)
+    devices = home.plan.devices_by_did
+    device = devices[call.did]
+    named, rooms = names.parts_in(said, device, call.service), names.rooms_in(said)
     offering = [
         one for one in home.plan.devices if one.did not in called and call.service in one.spec.service_index
     ]  # those beside it that may be meant
     kinds = names.domains_of(device)
     alike = [one for one in offering if names.domains_of(one) & kinds]
+
+    def parts_of(one: Device) -> NamedParts:
+        return names.parts_in(said, one, call.service)
 
     def would_change_any(devices: Iterable[Device]) -> bool:
         return any(_would_change(home, one, call) for one in devices)
@@ -187,17 +201,17 @@ def _is_unclear(names: DeviceNames, call: TwinCall, called: Collection[str], sai
     def are_exceptions(left: Collection[Device]) -> bool:
         return several and not would_change_any(one for one in alike if one not in left)
 
-    several = sum(not kinds.isdisjoint(names.domains_of(home.plan.devices_by_did[did])) for did in called) > 1
-    better = [one for one in alike if names.parts_in(said, one).count > named.count]
+    several = sum(not kinds.isdisjoint(names.domains_of(devices[did])) for did in called) > 1
+    better = [one for one in alike if parts_of(one).words > named.words]
     if would_change_any(better) and not are_exceptions(better):
         return True
     if rooms and device.room.id not in rooms and not named.own:
         return would_change_any(alike) and not are_exceptions([one for one in alike if one.room.id in rooms])
-    if named.count:
+    if named.words:
         return False
-    if any(names.parts_in(said, one).whole for one in offering):
+    if any(parts_of(one).whole for one in offering):
         return True
-    if names.parts_in(before, device).count:
+    if names.parts_in(before, device, call.service).words:
         return False
     here = home.plan.entrance_room
     return would_change_any(one for one in alike if one.room == device.room or here != device.room)

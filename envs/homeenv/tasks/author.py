@@ -136,6 +136,12 @@ class BlueprintRecipe(Model):
         {"clear": 1.0, "colloquial": 1.0, "noisy": 1.0},
         description="Weights of manners of speech; `noisy` has slips, and `people` are sentences of Home Assistant's users.",
     )
+    people_languages: dict[str, float] = Field(
+        {},
+        exclude_if=lambda languages: not languages,
+        description="Weights of the languages in which `people` say a command that is the only wish, such as `de`; only the "
+        "home's if empty. Names, prompt and replies stay in the home's.",
+    )
     phrasings: int = Field(3, ge=1, description="Ways in which the user can say each wish.")
     temperature: float = Field(1.0, ge=0, description="How far people stray from the most usual words.")
     frames: Pool = Field("any", description="Frames of the grammar: `heldout` is a quarter, `train` the others, `any` all.")
@@ -194,6 +200,28 @@ class BlueprintRecipe(Model):
         if not any(weight > 0 for weight in weights.values()):
             raise ValueError(f"a manner of speech needs a weight above 0; there is {', '.join(get_args(Wording))}")
         return weights
+
+    @field_validator("people_languages")
+    @classmethod
+    def _require_sentences_of_languages(cls, weights: dict[str, float]) -> dict[str, float]:
+        if weights and not any(weight > 0 for weight in weights.values()):
+            raise ValueError("a language needs a weight above 0")
+        if weights:
+            from homerl.envs.homeenv.tasks.sentences.matching import load_hassil_sentences  # its package is an extra's
+        for language in weights:
+            load_hassil_sentences(language)
+        return weights
+
+    @model_validator(mode="after")
+    def _refuse_languages_that_are_unheard(self) -> BlueprintRecipe:
+        if self.people_languages and not self.wordings.get(PEOPLE):
+            raise ValueError("people_languages: they are of the wording `people`; give it a weight in `wordings`")
+        if self.people_languages and any(name.startswith("foreign") and weight for name, weight in self.families.items()):
+            raise ValueError(
+                "families: with `people_languages` a command in another language is met, and with `foreign` it is not "
+                "understood; set `foreign: 0`"
+            )
+        return self
 
     @model_validator(mode="after")
     def _refuse_automations_without_tools(self) -> BlueprintRecipe:
@@ -278,7 +306,7 @@ def _draw_candidate(recipe: BlueprintRecipe, split: Split, seed: int, home: Home
     if len(parts) < recipe.intents[0]:
         return None
     placed = full or home.plan.entrance in home.plan.rooms_by_id
-    verbaliser = _Verbaliser(recipe, home, split, rng, placed)
+    verbaliser = _Verbaliser(recipe, home, split, rng, placed, alone=len(parts) == 1)
     intents = [verbaliser.make_intent(number, *part) for number, part in enumerate(parts, 1)]
     scene = load_people_words(language).scene.format(
         name=profile.name,
@@ -328,6 +356,7 @@ class _Verbaliser:
     split: Split
     rng: random.Random
     placed: bool  # whether the agent knows where the user is
+    alone: bool  # whether there is one wish
 
     def make_intent(self, number: int, family: str, draft: Draft, wording: Wording) -> Intent:
         sentences = self.say_as_people(draft) if wording == PEOPLE else []
@@ -363,8 +392,9 @@ class _Verbaliser:
         """
         from homerl.envs.homeenv.tasks.people_wording import PeopleSpeaker  # its package comes with an extra
 
-        speaker = PeopleSpeaker(self.home, self.recipe.user_voice, self.split, self.placed)
-        stream = spawn_stream(self.rng, PEOPLE)
+        stream, among = spawn_stream(self.rng, PEOPLE), self.recipe.people_languages
+        language = _draw_weighted(among, stream) if among and self.alone else None
+        speaker = PeopleSpeaker(self.home, self.recipe.user_voice, self.split, self.placed, language)
         try:
             said = [speaker.say_wish(draft, stream) for _ in range(self.recipe.phrasings)]
         except NoSentence:

@@ -95,19 +95,28 @@ class IntentWish:
 class PeopleSpeaker:
     """Says wishes in a home, as Home Assistant's users would.
 
-    `placed` says whether the agent knows where the person speaks.
+    `placed` says whether the agent knows where the person speaks, and `language` what they speak, if it is not the voice's:
+    then only a single command is said.
     """
 
     home: Home
     voice: Voice
     split: Split
     placed: bool
+    language: str | None = None
+
+    @property
+    def spoken(self) -> str:
+        """The language of the sentences."""
+        return self.language or self.voice.language
 
     def say_wish(self, draft: Draft, rng: random.Random) -> str:
         """A sentence for a wish; one of several acts is joined of their sentences. Raises `NoSentence` if none is found."""
         if not is_said_outright(draft):
             raise NoSentence
-        parts = self._parts_of(draft)
+        parts, own = self._parts_of(draft), self.spoken == self.voice.language
+        if not own and (len(parts) > 1 or draft.answer is not None):
+            raise NoSentence
         ways = [self._ways_to_say(part) for part in parts]
         checked = 0
         for _ in range(DRAWN if all(ways) else 0):
@@ -118,7 +127,7 @@ class PeopleSpeaker:
             speaker = Speaker(self.home, self.voice, "clear", rng)
             speaker.pieces = [piece for _, pieces in filter(None, drawn) for piece in pieces]
             said = speaker.join_requests(texts)
-            sloppy = self.voice.writing.sloppy
+            sloppy = self.voice.writing.sloppy if own else 0.0
             said = disturb_sentence(said, speaker, sloppy=True) if sloppy and rng.random() < sloppy else said
             if split_of(said) != self.split:
                 continue
@@ -141,7 +150,7 @@ class PeopleSpeaker:
         return [
             (wish, template)
             for wish in (self._questions_of(draft) if draft.answer else self._commands_of(draft))
-            for template in templates_of_intent(self.voice.language, wish.intent, self.voice.frames)
+            for template in templates_of_intent(self.spoken, wish.intent, self.voice.frames)
             if wish.fits(template)
         ]
 
@@ -150,7 +159,7 @@ class PeopleSpeaker:
     ) -> tuple[str, list[SpokenPiece]] | None:
         """A text of one of these templates, and its names and values; None if it cannot say all that is needed."""
         wish, template = rng.choice(ways)
-        slots = FilledSlots(self.voice.language, rng, self.voice.temperature, wish.names, wish.values, frozenset({"state"}))
+        slots = FilledSlots(self.spoken, rng, self.voice.temperature, wish.names, wish.values, frozenset({"state"}))
         try:
             text = slots.write(template)
         except CannotBeFilled:
@@ -252,13 +261,12 @@ class PeopleSpeaker:
 
     def _means_wish(self, said: Sequence[str], draft: Draft) -> bool:
         """Whether the matcher reads the sentences, one after the other, as the wish."""
-        language = self.voice.language
         if draft.answer is not None:
-            heard = question_of_sentence(self.home, said[0], language, self.placed)
+            heard = question_of_sentence(self.home, said[0], self.spoken, self.placed)
             if heard is None or heard.devices != {did for did, _ in draft.reads}:
                 return False
             return judge_answer_by_rules(draft.answer, heard.answer) == "right"
-        calls = [calls_of_sentence(self.home, one, language, self.placed) for one in said]
+        calls = [calls_of_sentence(self.home, one, self.spoken, self.placed) for one in said]
         return all(calls) and self._meets_goals([call for part in calls for call in part], draft)
 
     def _meets_goals(self, calls: Sequence[Call], draft: Draft) -> bool:

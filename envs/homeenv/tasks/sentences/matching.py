@@ -224,6 +224,8 @@ def load_hassil_sentences(language: str) -> tuple[Intents, dict[str, Any]]:
     known = {"zh": "zh-CN", "zh-Hans": "zh-CN", "zh-Hant": "zh-TW"}.get(language, language)
     data = get_intents(known) or get_intents(language.partition("-")[0])
     if data is None:
-        raise InputError(f"Home Assistant has no sentences in '{language}'", "hassil", "serve the model alone")
+        raise InputError(
+            f"Home Assistant has no sentences in '{language}'", "hassil", "choose another language, or do without them"
+        )
     intents = Intents.from_dict(data)
     return intents, dict(intents.slot_lists)

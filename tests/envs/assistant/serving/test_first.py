@@ -264,17 +264,41 @@ def test_it_uses_the_tools_of_lists_rooms_and_speakers(
 
 
 @pytest.mark.parametrize(
-    ("said", "list_"),
+    ("said", "list_", "language"),
     [
-        ("check off bread from the shopping list", "Shopping"),  # it is not on it
-        ("add milk and eggs to the shopping list", "Shopping"),  # two items
-        ("añade leche a la lista de la compra", "Lista de la compra"),  # of which "leche a l" could be one
+        ("check off bread from the shopping list", "Shopping", "en"),  # it is not on it
+        ("add milk and eggs to the shopping list", "Shopping", "en"),  # two items
+        ("añade leche a la lista de la compra", "Lista de la compra", "es"),  # of which "leche a l" could be one
+        ("add nothing to the shopping list", "Shopping", "en"),
+        ("setz keine Milch auf die Einkaufsliste", "Einkaufsliste", "de"),
+        ("setze nichts auf die Einkaufsliste", "Einkaufsliste", "de"),
+        ("zet geen melk op de boodschappenlijst", "Boodschappenlijst", "nl"),
+        ("把不要牛奶加到购物清单", "购物清单", "zh"),
+        ("dodaj mleko do listy zakupów", "Lista zakupów", "sk"),  # whose words for "no" are not listed
     ],
 )
-def test_what_may_be_no_item_of_a_list_is_left_to_the_model(tmp_path: Path, said: str, list_: str) -> None:
+def test_what_may_be_no_item_of_a_list_is_left_to_the_model(tmp_path: Path, said: str, list_: str, language: str) -> None:
     home, model = written_home(tmp_path, Row("todo.shopping", list_, state="0")), Says("Which one?")
-    served = serve_home(home, lambda: MatcherFirst(model, "es" if "ñ" in said else "en"), tmp_path, toolset="assist")
+    served = serve_home(home, lambda: MatcherFirst(model, language), tmp_path, toolset="assist")
     assert served.say(said).startswith("Which one?") and model.heard
+
+
+@pytest.mark.parametrize(
+    ("said", "list_", "language"),
+    [
+        ("setze Milch auf die Einkaufsliste", "Einkaufsliste", "de"),
+        ("zet melk op de boodschappenlijst", "Boodschappenlijst", "nl"),
+    ],
+)
+def test_an_item_that_is_wanted_is_written_in_other_languages_too(
+    tmp_path: Path, said: str, list_: str, language: str
+) -> None:
+    home = written_home(tmp_path, Row("todo.shopping", list_, state="0"))
+    served = serve_home(home, lambda: MatcherFirst(Says(), language), tmp_path, toolset="assist")
+    served.say(said)
+    assert [(one.service, one.arguments["item"].lower()) for one in served.real.made] == [
+        ("add_item", said.split()[1].lower())
+    ]
 
 
 LEFT = (

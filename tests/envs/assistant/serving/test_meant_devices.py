@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 from serving import Says, call_of, serve_home
+from written_home import Row, written_home
 
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.assistant.serving.call_effects import is_already_so
 from homerl.envs.assistant.serving.caretaker import CaretakerSettings
 from homerl.envs.assistant.serving.home_words import HomeWords
 from homerl.envs.assistant.serving.kind_words import kind_words
@@ -217,3 +219,55 @@ def test_the_home_s_own_language_counts(tmp_path: Path) -> None:
     assert served.say("erzähl mir einen Witz").endswith("Soll ich?") and not served.real.made
     served.say("die Lampe am Bett")
     assert [one.did for one in served.real.made] == ["light.bett"]
+
+
+def test_a_call_that_nothing_names_and_that_changes_nothing_is_dropped(tmp_path: Path) -> None:
+    again = call_of("light.hall_light", "turn_on")
+    served = serve_home(home_in("en"), Says(again, "Done.", again, ON, "Sure."), tmp_path, ask_unclear=True)
+    assert served.say("thank you so much") == "Done. (I switched nothing just now.)"
+    (entry,) = served.journal.read_entries()
+    assert not served.real.made and not entry.calls and entry.outcome == "said" and entry.unclear == ("light.hall_light",)
+    assert served.say("tell me a joke") == "I would do this: Kitchen Light: state from off to on. Shall I do it?"
+
+
+def test_what_is_named_is_called_though_it_is_so_already(tmp_path: Path) -> None:
+    served = serve_home(home_in("en"), Says(call_of("light.hall_light", "turn_on"), "It is on."), tmp_path, ask_unclear=True)
+    assert served.say("hall light") == "It is on." and [one.did for one in served.real.made] == ["light.hall_light"]
+
+
+@pytest.mark.parametrize(
+    ("did", "service", "arguments", "so"),
+    [
+        ("light.hall_light", "turn_on", {}, True),
+        ("light.hall_light", "turn_off", {}, False),
+        ("climate.thermostat", "set_temperature", {"temperature": 20}, True),
+        ("climate.thermostat", "set_temperature", {"temperature": 22}, False),
+        ("light.hall_light", "turn_on", {"flash": "short"}, False),  # of which the twin shows nothing
+    ],
+)
+def test_a_device_is_so_already_if_it_shows_all_that_a_call_says(
+    did: str, service: str, arguments: dict[str, Any], so: bool
+) -> None:
+    assert is_already_so(home_in("en"), TwinCall(did, service, arguments)) is so
+
+
+@pytest.mark.parametrize(
+    ("said", "called", "unclear"),
+    [
+        ("turn on the spotlight", "pendant", True),
+        ("turn on whatever light is off", "pendant", False),  # "light" is what both are, and in the name of one
+        ("turn on whatever light is off in the bath and the loft bedroom", "bath", False),
+        ("turn on the light in the loft bedroom", "bath", True),
+        ("turn on the light in the loft bedroom", "bedroom", True),  # which "bedroom" names, and "loft" does not
+        ("turn on the light in the bedroom", "bedroom", False),
+    ],
+)
+def test_another_device_is_meant_if_the_words_name_all_of_the_one_that_is_called_and_more(
+    tmp_path: Path, said: str, called: str, unclear: bool
+) -> None:
+    rows = {"spot": "Spotlight", "pendant": "Pendant", "bath": "Mirror", "loft": "Sconce", "bedroom": "Globe"}
+    areas = {"bath": "Bath", "loft": "Loft Bedroom", "bedroom": "Bedroom"}
+    lights = (Row(f"light.{id}", name, id if id in areas else None) for id, name in rows.items())
+    home = written_home(tmp_path, *lights, areas=areas)
+    call = TwinCall(f"light.{called}", "turn_on", {})
+    assert bool(find_unclear_devices(home, [call], said, "", ("en",), {})) is unclear

@@ -84,6 +84,41 @@ def test_a_question_is_about_what_is_read_and_has_its_answer():
     assert len(kinds) > 1
 
 
+OTHERS = ["de", *(pytest.param(one, marks=pytest.mark.long) for one in ("fr", "es", "nl", "it", "zh"))]
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_single_commands_are_said_in_another_language_too(language):
+    said = set()
+    for seed in range(3):
+        asked = recipe(people_languages={language: 1.0}, phrasings=4, families={"atomic": 1.0})
+        blueprint = make_home_blueprint(asked, "train", seed)
+        (intent,), home = blueprint.intents, home_from_json(blueprint.home, "home")
+        assert blueprint.language == "en" and expert_plays(blueprint) is Outcome.SUCCESS
+        assert all(meets(home, intent, calls_of_sentence(home, one, language)) for one in intent.queries), intent.queries
+        assert not any(calls_of_sentence(home, one, "en") for one in intent.queries), "English has no such sentence"
+        said |= {*intent.queries}
+    assert len(said) >= 9
+
+
+def test_several_wishes_and_questions_stay_in_the_language_of_the_home():
+    changed = {"families": {"atomic": 1.0, "query": 1.0}, "intents": (2, 2), "wordings": {"people": 4.0, "clear": 1.0}}
+    plain, asked = (
+        make_home_blueprint(recipe(**changed, **given), "train", 3) for given in ({}, {"people_languages": {"de": 1.0}})
+    )
+    assert [one.queries for one in asked.intents] == [one.queries for one in plain.intents]
+
+
+def test_a_recipe_says_what_is_wrong_with_a_language():
+    with pytest.raises(ValueError, match="foreign"):
+        recipe(people_languages={"de": 1.0}, families={"atomic": 1.0, "foreign": 0.3})
+    with pytest.raises(ValueError, match="tlh"):
+        recipe(people_languages={"tlh": 1.0})
+    with pytest.raises(ValueError, match="`people`"):
+        recipe(people_languages={"de": 1.0}, wordings={"clear": 1.0})
+    assert "people_languages" not in recipe().model_dump(), "digests of recipes are older"
+
+
 @pytest.mark.parametrize("language", ["en", "de", "fr", "es", "nl", "it", "zh"])
 def test_a_quarter_of_the_templates_of_an_intent_is_held_out(language):
     held = every = 0
