@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from command import homerl
 
-from homerl.report.pages.leaderboard_page import short_count
+from homerl.bench.leaderboard import read_leaderboard
+from homerl.report.pages.leaderboard_page import markdown_of_leaderboard, short_count
 from homerl.worlds.registry import known_suites
 
+ROOT = Path(__file__).parents[3]
 SUITE, TASKS = "smh-bench", 6
 
 
@@ -135,3 +137,10 @@ def test_another_grader_is_marked_and_stands_last(run: Path, tmp_path: Path) -> 
 
 def test_sizes_are_short() -> None:
     assert [short_count(n) for n in (950, 134_515_008, 999_999_999, 8_190_735_360)] == ["950", "135M", "1B", "8.19B"]
+
+
+def test_the_page_of_the_repository_is_that_of_its_file() -> None:
+    page = ROOT / "docs/leaderboard.md"
+    board = read_leaderboard(page.with_suffix(".json"))
+    assert board.results and all(result.commit for result in board.results)
+    assert markdown_of_leaderboard(board, page) == page.read_text("utf-8"), "run ./scripts/regenerate"
