@@ -39,7 +39,7 @@ from homerl.worlds.registry import known_worlds
 ROOT = Path(__file__).parents[1]
 PAGES = [page for page in ("README.md", "CONTRIBUTING.md") if (ROOT / page).exists()]
 PAGES += sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
-OURS = ("homerl", "docs", "envs", "interop", "recipes", "rewards", "scripts", "tests")
+OURS = ("homerl", "docs", "envs", "interop", "notebooks", "recipes", "rewards", "scripts", "tests")
 PROGRAMS = ("homerl", "accelerate", "torchrun", "python", "vllm")
 SCRIPT = re.compile(r"(\./)?scripts/\S+")
 STARTED = {"homerl": "homerl.app.cli", "accelerate": "accelerate.commands.accelerate_cli"}  # what runs here: program, module

@@ -13,20 +13,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from homerl import __version__
+from homerl.app.runs.run_folder import find_source_commit
 from homerl.app.served.model_agents import find_served_model, is_model_url, load_local_engine, refuse_missing_model
 from homerl.bench.judge import JudgeSettings, judge_bench_run
 from homerl.bench.runner import EpisodePace, EpisodeSpecs, ParticipantFactories, SuiteInstances, run_suite
 from homerl.bench.suites import (
     SEED,
+    digest_of_instances,
     find_suite,
     is_shipped_suite,
     read_suite,
@@ -167,6 +171,7 @@ class BenchRun:
 
 def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
+    made = {"command": command_of_run(settings), "homerl": __version__, "commit": find_source_commit()}
     settings, world, suite, setting = prepare_run(settings)
     found: list[Any] | None
     if settings.episodes is None:
@@ -180,7 +185,7 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     instances = SuiteInstances(suite_instances, setting, settings.runs)
     if settings.judge:
         settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
-    said = asdict(settings) | {"of": len(found)}
+    said = asdict(settings) | {"of": len(found), "suite_sha256": digest_of_instances(found)} | made
     if is_adapter(source := resolve_model_source(settings.model)):
         said["weights"] = hash_model_weights(source)
     if clips:
@@ -190,7 +195,9 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     if not settings.is_served and settings.model not in world.baselines:
         if line := describe_other_prompts(instances, settings.model):
             console.print(line, highlight=False)
-        console.print(estimate_playing_time(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
+        loaded: Any = factories.agent()
+        said["parameters"] = loaded.engine.model.num_parameters()
+        console.print(estimate_playing_time(instances, loaded, settings.model, settings.at_once), highlight=False)
     tally = FirstAgentTally()
     if settings.first is not None:
         agent = first_agents(world.name)[settings.first].before(factories.agent, tally)
@@ -209,6 +216,21 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
         success = {row["id"]: row["success"] for row in read_bench_results(settings.out)}
         console.print(tally.describe_tally(settings.first, success), highlight=False)
     return scored
+
+
+OTHERWISE_SAID = ("suite", "model", "judge", "user")  # `command_of_run` writes them in a way of their own
+ANSWERLESS = ("out", "at_once", "prices", "resume", "cpu")  # no answer depends on them
+
+
+def command_of_run(settings: BenchRun) -> str:
+    """The command by which others play the same, as far as its options decide on answers. Addresses are left out."""
+    words = ["homerl", "bench", "run", Path(settings.suite).name, "--model", "URL" if settings.is_served else settings.model]
+    for option in fields(settings):
+        value = getattr(settings, option.name)
+        if option.name not in (*OTHERWISE_SAID, *ANSWERLESS) and value != option.default:
+            words += [f"--{option.name.replace('_', '-')}", str(value)]
+    words += [word for name in ("user", "judge") if getattr(settings, name) for word in (f"--{name}", "URL")]
+    return shlex.join(words)
 
 
 def refuse_existing_results(settings: BenchRun) -> None:

@@ -32,7 +32,7 @@ from typing import Any, Protocol
 
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.scores import build_result_row, is_counted_result, score_results
-from homerl.bench.suites import instance_to_line, labels_in_trajectories, spread_evenly, suite_of_instance
+from homerl.bench.suites import digest_of_instances, labels_in_trajectories, spread_evenly, suite_of_instance
 from homerl.envs.core.documents import InputError, name_path_in_errors, write_atomic
 from homerl.envs.core.model import IDENTITY
 from homerl.host.exit_codes import INTERRUPTED, RunStopped
@@ -387,8 +387,8 @@ class SuiteInstances:
 
     def __init__(self, found: Sequence[SuiteInstance], setting: str, runs: int, behaviours: Behaviours = AT_ONCE) -> None:
         self.found, self.setting, self.runs, self.behaviours = found, setting, runs, behaviours
-        digest = hashlib.sha256("".join(map(instance_to_line, found)).encode()).hexdigest()
-        self.identity = f"{digest} {setting}" + ("" if behaviours == AT_ONCE else f" {behaviours.model_dump_json()}")
+        spoken = "" if behaviours == AT_ONCE else f" {behaviours.model_dump_json()}"
+        self.identity = f"{digest_of_instances(found)} {setting}{spoken}"
 
     def __len__(self) -> int:
         return len(self.found) * self.runs

@@ -122,6 +122,22 @@ def write_suite(instances: Iterable[SuiteInstance], path: Path, progress: Callab
     return digest.hexdigest()
 
 
+def digest_of_instances(instances: Iterable[SuiteInstance]) -> str:
+    """The SHA-256 of the file that `write_suite` makes of the instances."""
+    digest = hashlib.sha256()
+    for instance in instances:
+        digest.update(instance_to_line(instance).encode())
+    return digest.hexdigest()
+
+
+def digest_of_shipped_suite(name: str) -> str | None:
+    """The stated SHA-256 of the shipped suite with this name; None if no such suite is shipped."""
+    if name not in known_suites() or not is_shipped_suite(known_suites()[name][1]):
+        return None
+    file = shipped_suite_file(known_suites()[name][1])
+    return file.with_name(f"{file.name.removesuffix('.xz')}.sha256").read_text().split()[0]
+
+
 def instance_to_line(instance: SuiteInstance) -> str:
     """An instance as one line of a suite's file."""
     return json.dumps(instance.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":")) + "\n"

@@ -48,7 +48,7 @@ def describe_environment(recipe: BaseRecipe) -> dict[str, Any]:
         "seed": recipe.seed,
         "python": platform.python_version(),
         "packages": {name: version for name in PACKAGES if (version := _find_version(name))},
-        "commit": _find_commit(),
+        "commit": find_source_commit(),
         "command": sys.argv,
     }
 
@@ -60,7 +60,7 @@ def _find_version(name: str) -> str | None:
         return None
 
 
-def _find_commit() -> str | None:
+def find_source_commit() -> str | None:
     """The commit of the source tree that homerl runs from; None outside of a git repository."""
     here = Path(__file__).parent
     try:

@@ -1,4 +1,4 @@
-"""`homerl bench build`, `run`, `rescore` and `validate`: suites, what a model does in them, and if graders are right."""
+"""`homerl bench ...`: suites, what models do in them, whether graders are right, and a leaderboard."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from homerl.app.cli.completions import complete_model, complete_suite
 from homerl.envs.core.documents import InputError
 from homerl.host.exit_codes import RunStopped
-from homerl.host.terminal import Command, MaxTokens, OnCpu, Seed, Served, console, count_with_noun
+from homerl.host.terminal import Command, MaxTokens, OnCpu, Seed, Served, complete_run, console, count_with_noun
 from homerl.worlds.registry import default_world
 
 
@@ -166,6 +166,31 @@ def bench_validate(
         raise RunStopped(f"the grader judges {len(found.flawed)} of {of} wrongly")
 
 
+def bench_publish(
+    runs: Annotated[list[Path] | None, typer.Argument(help="folders of `bench run`", autocompletion=complete_run)] = None,
+    out: Annotated[
+        Path, typer.Option(help="the page, .html or .md; the results stand beside it in a file .json, and stay there")
+    ] = Path("leaderboard.html"),
+    add: Annotated[
+        list[Path] | None, typer.Option(help="a leaderboard's file of somebody else, to merge; may be repeated")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="the model's name on the page; default: as the runs call it")] = None,
+    parameters: Annotated[
+        int | None, typer.Option(min=1, help="the model's size, which a run with a server does not know")
+    ] = None,
+) -> None:
+    """Add runs to a leaderboard: a page of models over suites, with the file from which it is made.
+
+    A result without its grader's version, or of other tasks than the shipped suite's, is refused. One that another version
+    of the grader judged is marked.
+    """
+    from homerl.report.pages.leaderboard_page import describe_leaderboard, leaderboard_tables, publish_results
+
+    board = publish_results(runs or [], add or [], out, name, parameters)
+    console.print(leaderboard_tables(board))
+    console.print(f"{out}: {describe_leaderboard(board)}", highlight=False)
+
+
 COMMAND = (
     Command("bench build", "measure", bench_build, f"homerl bench build {WORLD} --out built"),
     Command(
@@ -175,5 +200,6 @@ COMMAND = (
         f"homerl bench run {WORLD} --model {MODEL} --cpu --out runs/bench",
     ),
     Command("bench rescore", "measure", bench_rescore, "homerl bench rescore runs/bench"),
+    Command("bench publish", "measure", bench_publish, "homerl bench publish runs/bench --name my-model"),
     Command("bench validate", "measure", bench_validate, f"homerl bench validate {WORLD} --limit 20"),
 )
