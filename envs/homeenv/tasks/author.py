@@ -216,11 +216,6 @@ class BlueprintRecipe(Model):
     def _refuse_languages_that_are_unheard(self) -> BlueprintRecipe:
         if self.people_languages and not self.wordings.get(PEOPLE):
             raise ValueError("people_languages: they are of the wording `people`; give it a weight in `wordings`")
-        if self.people_languages and any(name.startswith("foreign") and weight for name, weight in self.families.items()):
-            raise ValueError(
-                "families: with `people_languages` a command in another language is met, and with `foreign` it is not "
-                "understood; set `foreign: 0`"
-            )
         return self
 
     @model_validator(mode="after")
@@ -296,6 +291,7 @@ def _draw_candidate(recipe: BlueprintRecipe, split: Split, seed: int, home: Home
         family, propose = _draw_family(recipe, rng)
         ask = Ask(wording, taken, recipe.devices, number == 0, full, timed, language, recipe.whole_sets)
         ask = replace(ask, later=tools.automations, clock=tools.clock, doors=recipe.doors)
+        ask = replace(ask, understood=frozenset(recipe.people_languages))
         draft = propose(home, rng if family in SHARED_STREAM else spawn_stream(rng, family), ask)
         if draft is None or _repeats_question(draft, [earlier for _, earlier, _ in parts]):
             break

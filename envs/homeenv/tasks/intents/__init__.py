@@ -39,7 +39,7 @@ class Ask:
     floor each room is, and where the user is. A `timed` agent knows the date and time. `language` is the user's; without it,
     it is the one of the home's names. With `whole_sets`, the plan of a set of devices has all of them, also those that are
     as wanted already. An agent that can act `later` has automations, and one with a `clock` has a tool for the time. A share
-    of the wishes for one device is about `doors`: what opens, locks or arms.
+    of the wishes for one device is about `doors`: what opens, locks or arms. Commands in the languages `understood` are met.
     """
 
     wording: Wording
@@ -53,6 +53,7 @@ class Ask:
     later: bool = False
     clock: bool = False
     doors: float = 0.0
+    understood: frozenset[str] = frozenset()
 
 
 def user_room(home: Home, ask: Ask) -> Room | None:

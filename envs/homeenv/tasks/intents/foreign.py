@@ -1,6 +1,6 @@
 """Commands in a language that the home does not speak, in sentences of Home Assistant's users there.
 
-Invariants: nothing may change; the answer is that the language is not understood.
+Invariants: nothing may change, and the answer is that the language is not understood. None of `people_languages` is drawn.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ def propose_command(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A command about a device that is there, which would be met in the home's own language."""
     spoken = ask.language or "en"
     able = [entity for entity in entities_of_plan(home.plan) if "turn_on" in entity.shape.acts and entity.domain != "button"]
-    if not able:
+    unheard = [language for language in LANGUAGES if language != spoken and language not in ask.understood]
+    if not able or not unheard:
         return None
-    command = ForeignCommand(rng.choice([language for language in LANGUAGES if language != spoken]), rng.choice(able))
+    command = ForeignCommand(rng.choice(unheard), rng.choice(able))
     return make_question_draft(command, CANNOT, (), statement_reply(frame_meaning("foreign.reply")), "command")
 
 

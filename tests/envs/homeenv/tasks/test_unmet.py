@@ -8,8 +8,10 @@ import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.bench.cases import home_closing_flaws
+from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.intents import intent_families
+from homerl.envs.homeenv.tasks.intents.foreign import LANGUAGES
 from homerl.envs.homeenv.tasks.situation import writer_of
 from homerl.play.closings import FALSE_CLAIM
 from homerl.play.loop import play
@@ -91,13 +93,23 @@ def test_the_time_is_read_by_the_tool_that_tells_it(subcategory):
 
 
 def test_a_foreign_command_has_no_sentence_of_the_homes_language():
-    from homerl.envs.homeenv.sim.home_file import home_from_json
     from homerl.envs.homeenv.tasks.sentences.matching import calls_of_sentence
 
     for seed in range(6):
         blueprint = made("foreign", seed)
         home = home_from_json(blueprint.home, "home")
         assert not calls_of_sentence(home, blueprint.intents[0].queries[0], "en"), blueprint.intents[0].queries
+
+
+def test_a_foreign_command_is_in_no_language_that_the_recipe_understands():
+    from homerl.envs.homeenv.tasks.sentences.matching import calls_of_sentence
+
+    understood = {"en": 8.0, **dict.fromkeys(("de", "fr", "es", "nl", "it", "zh", "pt", "sv"), 0.5)}
+    for seed in range(4):
+        blueprint = made("foreign", seed, wordings={"clear": 1.0, "people": 1.0}, people_languages=understood)
+        home = home_from_json(blueprint.home, "home")
+        heard = {language for language in LANGUAGES if calls_of_sentence(home, blueprint.intents[0].queries[0], language)}
+        assert heard == {"pl"}, blueprint.intents[0].queries
 
 
 def test_what_a_device_lacks_is_refused_by_its_tool():
