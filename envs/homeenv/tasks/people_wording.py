@@ -197,6 +197,8 @@ class PeopleSpeaker:
                     yield wish
 
     def _command_of_call(self, tool: str, slots: Mapping[str, Any]) -> IntentWish | None:
+        if tool not in translation_table().tools:  # a tool with rules of its own, as that which cleans a room
+            return None
         try:
             entities = match_intent_targets(self.home, tool, read_intent_slots(tool, slots)).entities
         except IntentFailed:

@@ -109,6 +109,17 @@ def test_several_wishes_and_questions_stay_in_the_language_of_the_home():
     assert [one.queries for one in asked.intents] == [one.queries for one in plain.intents]
 
 
+def test_a_wish_whose_tool_has_no_such_sentence_is_said_in_another_wording():
+    home = {
+        "devices": [4, 4],
+        "catalogue": ["homeassistant"],
+        "products": ["ha_vacuum", "ha_light_onoff"],
+        "holds": ["ha_vacuum"],
+    }
+    asked = recipe(families={"household/clean": 1.0}, home=home, wordings={"people": 99.0, "clear": 1.0}, phrasings=1)
+    assert expert_plays(make_home_blueprint(asked, "train", 1)) is Outcome.SUCCESS
+
+
 def test_a_recipe_says_what_is_wrong_with_a_language():
     with pytest.raises(ValueError, match="tlh"):
         recipe(people_languages={"tlh": 1.0})
