@@ -112,7 +112,13 @@ def choose_base_product(entity: ListedEntity) -> DeviceSpec | None:
         alike = kind is not None and spec.userdata.subcategory == kind
         return -lost, alike, len(own & has), len(modes & states), -len(own - has)
 
-    return max((spec for spec in load_base_products() if spec.category == entity.domain), key=fit, default=None)
+    usual = (spec for spec in load_base_products() if spec.category == entity.domain and not _is_converted(spec))
+    return max(usual, key=fit, default=None)
+
+
+def _is_converted(spec: DeviceSpec) -> bool:
+    """Whether a product is written in a unit to which others are converted, as Fahrenheit: the entity's may be another."""
+    return not {one.unit for one in spec.attributes}.isdisjoint(narrowing.CONVERTED_UNITS)
 
 
 def _hides_attributes(entity: ListedEntity) -> bool:

@@ -352,6 +352,7 @@ CONVERSIONS = {
     ("km/h", "kn"): UnitConversion("kn", 0.539957),
     ("km/h", "ft/s"): UnitConversion("ft/s", 0.911344),
 }
+CONVERTED_UNITS = frozenset(conversion.unit for conversion in CONVERSIONS.values())
 
 
 def temperature_unit(entity: ListedEntity) -> str | None:

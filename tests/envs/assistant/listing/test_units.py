@@ -37,8 +37,8 @@ def stored(**data: Any) -> str:
     return json.dumps({"version": 1, "key": "core.config", "data": data})
 
 
-def imported(folder: Path, files: dict[str, str], *, sensors: tuple[str, ...] = ()) -> ImportedHome:
-    states: list[dict[str, Any]] = [{"entity_id": "climate.a", "state": "heat", "attributes": HEATING}]
+def imported(folder: Path, files: dict[str, str], *, sensors: tuple[str, ...] = (), **changed: Any) -> ImportedHome:
+    states: list[dict[str, Any]] = [{"entity_id": "climate.a", "state": "heat", "attributes": HEATING | changed}]
     for number, unit in enumerate(sensors):
         told = {"device_class": "temperature", "unit_of_measurement": unit}
         states.append({"entity_id": f"sensor.t{number}", "state": "20.5", "attributes": told})
@@ -77,6 +77,16 @@ def test_a_home_measures_as_it_is_told(tmp_path: Path, form: str, name: str, uni
     file, text = FILES[form]
     made = imported(tmp_path, {file: text(name, units)}, sensors=("°C", "°F"))
     assert unit_of(made) == unit and not unsaid(made)
+
+
+@pytest.mark.parametrize(
+    "modes", [["heat", "off", "auto"], ["heat", "cool", "auto", "off"], ["heat_cool", "off"], ["cool", "dry"]]
+)
+@pytest.mark.parametrize(("system", "unit"), [("metric", "celsius"), ("us_customary", "fahrenheit")])
+def test_no_thermostat_measures_otherwise_than_its_home(tmp_path: Path, modes: list[str], system: str, unit: str) -> None:
+    for features in (1, 17, 385, 401):
+        changed = {"hvac_modes": modes, "supported_features": features, "hvac_action": "idle"}
+        assert unit_of(imported(tmp_path, {"core.config": stored(unit_system_v2=system)}, **changed)) == unit
 
 
 @pytest.mark.parametrize(
