@@ -22,6 +22,7 @@ IDLE = {"off", "locked", "closed", "docked", "charging", "disarmed", "idle", "st
 ALERT = {
     "unlocked", "open", "jammed", "alarm", "triggered", "smoke", "leak", "gas", "ringing", "tampered", "obstructed",
     "overloaded", "offline", "door open", "window open", "tank empty", "tank full", "bin full", "lint full", "food empty",
+    "unavailable",
 }  # fmt: skip
 HARMFUL = {"carbon_monoxide", "open_zones"}  # numbers that should be zero, and are shown only if they are not
 SHORT = 24  # characters; attributes after the first are shown only if they fit
@@ -38,6 +39,7 @@ TRUTH = {
     "rain_detected": ("rain", ""),
     "brewing": ("brewing", ""),
     "online": ("", "offline"),
+    "available": ("", "unavailable"),
     "on_base": ("", "off its base"),
 }
 YES_NO = {"yes": True, "no": False}
@@ -56,6 +58,7 @@ VALUE_FORMATS = {
 }  # fmt: skip
 RANK = {name: rank for rank, name in enumerate((*TRUTH, *VALUE_FORMATS))}
 FIRM = "\N{NO-BREAK SPACE}"
+BYTE = 255
 LEVELS = ("position", "brightness", "screen_brightness")  # shown as a bar
 UNITS = UNIT_SIGNS | {"watt": "W", "litre": "l", "ug/m3": "µg/m³"}
 WARM, DAYLIGHT = (255, 190, 110), (220, 233, 255)  # white light of 2700 K and of 6500 K
@@ -135,6 +138,8 @@ def _summarise_part(prefix: str, part: Component, values: Mapping[str, Any]) -> 
     if key:  # some devices store their state as a bool
         shown = mine[key]
         state = ("on" if shown else "off") if isinstance(shown, bool) else str(shown).lower().replace("_", " ")
+        if type(shown) in (int, float):  # a sensor that is its measurement
+            state = _shorten_value(next(a for a in part.attributes if a.name == key), shown)
         tones = {"alert" if state in ALERT else "off" if state in IDLE else "on"}
     if state == "off":
         return DeviceSummary("off", "off")
@@ -193,6 +198,8 @@ def _shorten_value(kind: ValueType, value: Any) -> str:
         return str(value)
     if kind.unit == "second" and value >= 120:
         return f"{value / 3600:.1f}{FIRM}h" if value >= 7200 else f"{value / 60:.0f}{FIRM}min"
+    if kind.range and kind.range[1] == BYTE and not kind.unit:  # as Home Assistant counts brightness
+        return f"{100 * value / BYTE:.0f}{FIRM}%"
     return _add_unit(f"{value:,.0f}", kind.unit) if abs(value) >= 1000 else value_with_unit(kind, value)
 
 

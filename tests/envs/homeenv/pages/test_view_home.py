@@ -227,6 +227,9 @@ def test_what_devices_say(spid, values, tone, words):
         ({"name": "phase", "type": "enum", "options": ["deep_clean", "rest"]}, "deep_clean", "phase deep clean"),
         ({"name": "occupancy", "type": "str", "options": ["yes", "no"]}, "no", "nobody there"),
         ({"name": "uptime", "type": "int", "unit": "second"}, 5400, "uptime 90 min"),
+        ({"name": "brightness", "type": "int", "range": [1, 255]}, 180, "71 %"),
+        ({"name": "state", "type": "float", "unit": "celsius", "precision": 0.1}, 18.4, "18.4 °C"),
+        ({"name": "available", "type": "bool"}, False, "unavailable"),
     ],
 )
 def test_what_devices_of_ones_own_say(attribute, value, words):
