@@ -165,17 +165,20 @@ def has_given_cause_to_stop(episode: Episode) -> bool:
 
 def has_done_nothing(episode: Episode) -> bool:
     """Whether the agent's last turn did nothing for the user: it met no goal, by a deed, an answer or a needed question, and
-    changed nothing but the clock and what no wish concerns.
+    changed nothing but the clock and what no wish concerns, be it for a moment.
 
     A question is needed, too, while the user has told a part of the wish only. Before the agent's first turn it is false.
     """
     steps = [step for step in episode.steps if step.facts.turn == episode.turn]
     if not steps or (_is_wish_half_told(episode) and episode.spoken_words_of(steps[-1].message).question):
         return False
-    first, last = steps[0].facts, steps[-1].facts
-    changed = any(set(step.facts.changed) - {CLOCK} for step in steps)
-    harmed = last.progress_after < first.progress_before or last.side_effects_after > first.side_effects_before
-    return last.progress_after <= first.progress_before and (harmed or not changed)
+    facts = [step.facts for step in steps]
+    before, last = facts[0], facts[-1]
+    changed = any(set(one.changed) - {CLOCK} for one in facts)
+    harmed = last.progress_after < before.progress_before or any(
+        one.side_effects_after > before.side_effects_before for one in facts
+    )
+    return last.progress_after <= before.progress_before and (harmed or not changed)
 
 
 def _is_wish_half_told(episode: Episode) -> bool:

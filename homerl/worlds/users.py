@@ -39,7 +39,7 @@ from homerl.envs.core.messages import Message, replace_surrogates
 from homerl.models.endpoint.endpoint import derive_seed, make_endpoint, tokens_of
 from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings, UserSettings
 from homerl.play.episode import Episode
-from homerl.play.faults import UserError
+from homerl.play.faults import RequestRefused, UserError
 from homerl.play.loop import User, has_claimed_done, has_done_nothing, has_given_cause_to_stop
 from homerl.play.situation import IntentProtocol, Utterance
 from homerl.play.tool_call_parser import strip_thoughts_and_controls
@@ -196,9 +196,7 @@ class LLMUser:
         if not intents or (has_claimed_done(episode) and count_idle_turns(episode) >= patience):
             return Utterance("", requests=0)
         persona = world_of(episode.blueprint).persona(episode)
-        said, fault, spent = await self._ask_for_answer(episode, persona, intents, Utterance("", requests=0))
-        if fault and episode.steps and not is_failure_of_agent(fault, said.say, episode):
-            said, fault, spent = await self._ask_for_answer(episode, persona, intents, spent, hears_agent=False)
+        said, fault, spent = await self._hear_agent(episode, persona, intents)
         if fault and is_failure_of_agent(fault, said.say, episode):
             return spent
         if fault:
@@ -210,6 +208,26 @@ class LLMUser:
             current = next((intent for intent in intents if intent.id == episode.speaking_of), intents[0])
             about = (persona.meant(said.say, intents) or current).id
         return replace(spent, text=" ".join(said.say.split()), intent_id=about)
+
+    async def _hear_agent(
+        self, episode: Episode, persona: Persona, intents: Sequence[IntentProtocol]
+    ) -> tuple[UserAnswer, UserFault | None, Utterance]:
+        """The user's answer to what the agent has said.
+
+        If its model leaves its role, or its server refuses the request, as for too many words or such as a filter takes
+        out, it is asked again without any word of the agent.
+        """
+        nothing = Utterance("", requests=0)
+        try:
+            said, fault, spent = await self._ask_for_answer(episode, persona, intents, nothing)
+        except RequestRefused:
+            if not episode.steps:
+                raise
+            spent = nothing
+        else:
+            if not fault or not episode.steps or is_failure_of_agent(fault, said.say, episode):
+                return said, fault, spent
+        return await self._ask_for_answer(episode, persona, intents, spent, hears_agent=False)
 
     async def _ask_for_answer(
         self,

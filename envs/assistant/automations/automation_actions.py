@@ -279,7 +279,9 @@ class ActionWriter:
     def _write_service(self, service: str, text: Mapping[str, Any]) -> list[Step]:
         service = service.lower()
         if is_effectless_service(service):
-            if entity_domain(service) not in TELLING and service not in QUIET:
+            if entity_domain(service) in TELLING:
+                self.outside.append(fired_event(entity_domain(service)))  # some wait for what is told
+            elif service not in QUIET:
                 self.outside.append(service)
             return []
         given: dict[str, Any] = {}

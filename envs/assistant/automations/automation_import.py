@@ -101,7 +101,7 @@ def add_automations(home: Home, listing: Listing, readable: ReadableTexts) -> li
     unfollowed: list[Unfollowed] = []
     states = {row["entity_id"]: row["state"] for row in listing.sources[STATES]}
     texts = readable.automations
-    heard = acts_by_event(kept for kept in texts.values() if isinstance(kept, Mapping))
+    heard = acts_by_event(texts)
     for entity, kept in texts.items():
         if kept is None:
             notes.append(ImportNote(entity, "automation", "its text could not be read: give an administrator's token"))
@@ -165,7 +165,7 @@ def _read_automation(
     if (key := next((key for key, value in text.items() if is_left_out(value)), None)) is not None:
         raise UnreadableAutomation(f"it has '{key}', which is not known here")
     facts = HomeFacts(home, text.get("sun") or {}, scripts)
-    scope = AutomationScope(facts)
+    scope = AutomationScope(facts, tells_past="from_state" in str(text))
     define_variables(scope, text.get("trigger_variables"))
     triggers = read_triggers(scope, entries_under_key(text, "triggers", "trigger"))
     made = [_read_rule(facts, entity, text, trigger) for trigger in triggers]

@@ -2,8 +2,11 @@
 
 Invariants:
 - What is not understood may be set off by every entity that its triggers and waits name or look up, and where these name
-  nothing, by any. What comes from outside or from the clock alone sets off nothing here.
-- An action whose service or entities are not known may act on anything: `anything`, or `switch.anything` of a known kind.
+  nothing, by any. What comes from outside or once a day sets off nothing here. What comes again and again by the clock acts
+  once its conditions hold, so what these name sets it off too.
+- That an automation runs is an event, for which others may wait.
+- An action of an unknown form, or whose service or entities are not known, may act on anything: `anything`, or
+  `switch.anything` of a known kind.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any
 
 from homerl.envs.assistant.automations.automation_text import NESTED, NESTING, find_hidden_key
 from homerl.envs.assistant.automations.named_entities import (
+    CLOCK_SENSORS,
     FIRED,
     OTHERS,
     PLACES,
@@ -27,30 +31,40 @@ from homerl.envs.assistant.listing.home_listing import entity_domain, is_entity_
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import ANY_DEVICE, ANYTHING, Unfollowed
 
-CLOCKS = ("time", "time_pattern", "sun")  # kinds of triggers by the time
+OFTEN = "time_pattern"  # the kind of triggers that come again and again
+CLOCKS = ("time", OFTEN, "sun")  # kinds of triggers by the time
+HELD = ("if", "conditions", "while", "until")  # keys of actions under which conditions stand
+FORMS = frozenset(  # keys by which an action is known, also one that acts on nothing
+    "action service domain event scene delay wait_template wait_for_trigger stop variables condition and or not if "
+    "set_conversation_response sequence conditions while until count for_each".split()
+) | {*NESTING}
 NAMELESS = ("trigger", "platform", "id", "event_type", "domain", "type", "variables")  # keys that name no entity
 DATA = ("data", "data_template", "service_data")
+AUTOMATION = "automation"
+BASIC = "homeassistant.turn_on"  # a service that hands on what it does to those of each entity
 
 
 Heard = Mapping[str, Collection[str]]  # by an event that is fired: what those act on that hear it
 
 
-def acts_by_event(texts: Iterable[Any]) -> Heard:
-    """What automations may act on that wait for events, by the event."""
+def acts_by_event(texts: Mapping[str, Any]) -> Heard:
+    """What automations may act on that wait for events, by the event. That another automation runs is one."""
     heard = defaultdict[str, list[str]](list)
-    for text in texts:
-        for kind in list_heard_events(text):
-            heard[fired_event(kind)] += list_acts(text)
+    for id, text in texts.items():
+        if isinstance(text, Mapping):
+            others = (one for one in names_read(text) if entity_domain(one) == AUTOMATION)
+            for kind in dict.fromkeys((*list_heard_events(text), *others)):
+                heard[fired_event(kind)] += [*list_acts(text), fired_event(id)]
     return heard
 
 
 def follow_events(acts: Iterable[str], heard: Heard) -> tuple[str, ...]:
-    """What is acted on, also by automations that hear the events that are fired on the way."""
+    """What is acted on, also by automations that hear the events that are fired on the way, or caused by a service."""
     found, new = dict[str, None](), list(acts)
     for one in new:  # which grows
         if one not in found:
             found[one] = None
-            new += heard.get(one, ())
+            new += [*heard.get(one, ()), *heard.get(fired_event(entity_domain(one)), ())]
     return tuple(one for one in found if not one.startswith(FIRED))
 
 
@@ -63,7 +77,7 @@ def list_acts(text: Mapping[str, Any]) -> Iterable[str]:
 def reach_of_unread(home: Home, id: str, text: Any, heard: Heard) -> Unfollowed | None:
     """What an automation may do that is not understood; None if nothing here sets it off, or it acts on nothing."""
     parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
-    acts, named = follow_events(list_acts(parts), heard), names_read(parts)
+    acts, named = follow_events((*list_acts(parts), fired_event(id)), heard), names_read(parts)
     reads = ANY_DEVICE if OTHERS in named else devices_of_home(home, named)
     return Unfollowed(id=id, reads=reads, acts=acts) if acts and reads else None
 
@@ -72,7 +86,8 @@ def reach_beyond_home(
     home: Home, id: str, text: Mapping[str, Any], outside: tuple[str, ...], heard: Heard
 ) -> Unfollowed | None:
     """What an automation does beyond the home, or by events, whose text is understood; None if it does nothing there."""
-    acts, reads = follow_events(outside, heard), devices_of_home(home, names_read(text))
+    caused = (one for one in list_acts(text) if fired_event(entity_domain(one)) in heard)
+    acts, reads = follow_events((*outside, *caused, fired_event(id)), heard), devices_of_home(home, names_read(text))
     return Unfollowed(id=id, reads=reads, acts=acts) if acts and reads else None
 
 
@@ -88,12 +103,14 @@ def has_key(text: Mapping[str, Any], *keys: str) -> bool:
 
 def names_read(text: Mapping[str, Any]) -> dict[str, None]:
     """What may make an automation act: what its triggers and waits name, and `*` if others may, whichever they are."""
+    found: dict[str, None] = {}
     if has_key(text, "triggers", "trigger"):
         parts = [*_list_triggers(entries_under_key(text, "triggers", "trigger"))]
+        if any(map(_comes_often, parts)):
+            found |= dict.fromkeys(one for part in _list_conditions(text) for one in list_names(part) if one != OTHERS)
         parts += _list_waits(entries_under_key(text, "actions", "action"))
     else:
         parts = [text]  # such as a blueprint's inputs
-    found: dict[str, None] = {}
     for part in parts:
         said = {key: one for key, one in part.items() if key not in NAMELESS} if isinstance(part, Mapping) else part
         named = dict.fromkeys(list_names(said))
@@ -120,6 +137,26 @@ def _list_waits(action: Any) -> Iterator[Any]:
         yield from (found for key in NESTING for found in _list_waits(action.get(key)))
 
 
+def _comes_often(trigger: Any) -> bool:
+    """Whether a trigger comes again and again by the clock, also by one of its sensors."""
+    if not isinstance(trigger, Mapping):
+        return False
+    return trigger_kind(trigger) == OFTEN or not CLOCK_SENSORS.isdisjoint(list_names(trigger))
+
+
+def _list_conditions(part: Any) -> Iterator[Any]:
+    """The conditions of an automation, and those among its actions."""
+    if isinstance(part, list):
+        yield from (found for one in part for found in _list_conditions(one))
+    elif isinstance(part, str):
+        yield from (part,) if is_left_out(part) or "{" in part else ()  # a template among the actions
+    elif isinstance(part, Mapping):
+        if part.keys() & {"condition", "and", "or", "not"} and not part.keys() & {"actions", "action", "service"}:
+            yield part
+        yield from (part[key] for key in (*HELD, "condition") if key in part)
+        yield from (found for key in ("actions", "action", *NESTING) for found in _list_conditions(part.get(key)))
+
+
 def _comes_from_elsewhere(trigger: Any) -> bool:
     """Whether a trigger that names no entity comes from outside of the home, or from the clock."""
     if not isinstance(trigger, Mapping):
@@ -140,6 +177,8 @@ def list_targets(action: Any) -> Iterator[str]:
         yield fired_event(fired)
     yield from (one if is_entity_id(one) else ANYTHING for one in entries_under_key(action, "scene"))
     yield from (found for key in NESTING for found in list_targets(action.get(key)))
+    if action and not action.keys() & FORMS:
+        yield ANYTHING
 
 
 def _list_called(action: Mapping[str, Any], service: str) -> Iterator[str]:
@@ -154,5 +193,5 @@ def _list_called(action: Mapping[str, Any], service: str) -> Iterator[str]:
         yield ANYTHING
     elif unknown:
         yield f"{entity_domain(service)}.{ANYTHING}"
-    elif not entities:
-        yield service
+    elif not entities or entity_domain(service) not in map(entity_domain, (*entities, BASIC)):
+        yield service  # of an integration, which may do more with an entity than its own services

@@ -26,6 +26,7 @@ from jinja2 import TemplateError, nodes
 from homerl.envs.assistant.automations.named_entities import (
     ENVIRONMENT,
     NOTHING,
+    OUTER,
     PLACES,
     AutomationReferences,
     is_left_out,
@@ -104,9 +105,6 @@ TARGET_TRIGGERS = {  # what the editor of Home Assistant writes since 2026.7, as
     "media_player.stopped_playing": TargetTrigger(("media_player",), SILENT, (*PLAYING, "paused")),
 }
 CHANGE_KEYS = ("to", "from", "not_to", "not_from")
-OUTER = frozenset(  # kinds of triggers by what comes from outside of the home
-    "mqtt webhook tag homeassistant conversation calendar geo_location persistent_notification".split()
-)
 CONDITIONS = {
     "state": ("entity_id", "state", "attribute", "for", "match"),
     "numeric_state": ("entity_id", "above", "below", "attribute", "value_template"),

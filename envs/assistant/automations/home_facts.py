@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_text import UnreadableAutomation
+from homerl.envs.assistant.automations.named_entities import CLOCK_SENSORS
 from homerl.envs.assistant.listing.home_listing import entity_domain, is_entity_id
 from homerl.envs.assistant.listing.homeassistant_mapping import device_link
 from homerl.envs.assistant.privacy import PEOPLE, is_password
@@ -123,6 +124,8 @@ class HomeFacts:
 
     def slot_type(self, entity: str, path: str) -> ValueType:
         """The type of what an entity shows. Raises `Refused` if it is not in the home, or shows no such thing."""
+        if entity in CLOCK_SENSORS:
+            raise UnreadableAutomation(f"the time that {entity} shows does not pass here")
         return self.home.plan.slots[self.home.plan.slot_of(entity, path)].type
 
     def own_attribute_name(self, entity: str, attribute: str) -> str:

@@ -22,6 +22,13 @@ MARK = re.compile(r"\(left out(?:: ([a-z0-9_.* ]+))?\)")
 OTHERS = "*"  # entities that a template may look up
 NAMED = re.compile(r"(?=\b([A-Za-z_]\w*\.\w+))")  # what may be the id of an entity; `states.light.hall` holds one
 FIRED = "event:"  # begins an event among what is acted on
+SCANNED = "tag_scanned"  # the event by which a tag is read, which an automation may fire too
+CLOCK_SENSORS = frozenset(  # of the integration that shows the time
+    f"sensor.{one}" for one in "time date date_time time_date time_utc date_time_utc date_time_iso".split()
+)
+OUTER = frozenset(  # kinds of triggers by what comes from outside of the home
+    "mqtt webhook tag homeassistant conversation calendar geo_location persistent_notification".split()
+)
 PLACES = ("area_id", "device_id", "floor_id", "label_id")  # keys under which a target names entities by where they are
 
 ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # nothing is rendered
@@ -141,10 +148,16 @@ def fired_event(kind: str) -> str:
 
 
 def list_heard_events(part: Any) -> Iterator[str]:
-    """The kinds of events that a part of an automation waits for."""
+    """The kinds of events that a part of an automation waits for.
+
+    Among these is the kind of a trigger from outside, such as `calendar`: the services of this domain cause such an event.
+    """
     if isinstance(part, Mapping):
         kinds = part.get("event_type")
         yield from (one for one in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(one, str))
+        kind = part.get("trigger") or part.get("platform")
+        if isinstance(kind, str) and kind in OUTER:
+            yield from (kind, SCANNED) if kind == "tag" else (kind,)
     inner = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
     yield from (found for one in inner for found in list_heard_events(one))
 

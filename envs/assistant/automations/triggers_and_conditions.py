@@ -26,7 +26,6 @@ from homerl.envs.assistant.automations.automation_templates import (
     value_to_number,
 )
 from homerl.envs.assistant.automations.automation_text import (
-    OUTER,
     TARGET_TRIGGERS,
     UnreadableAutomation,
     find_hidden_key,
@@ -44,7 +43,7 @@ from homerl.envs.assistant.automations.home_facts import (
     join_with_or,
     negate_condition,
 )
-from homerl.envs.assistant.automations.named_entities import is_left_out
+from homerl.envs.assistant.automations.named_entities import OUTER, is_left_out
 from homerl.envs.assistant.listing.home_listing import is_entity_id
 from homerl.envs.assistant.listing.homeassistant_mapping import parse_clock_duration
 
@@ -61,6 +60,7 @@ EVENTS = {"sunrise": "above_horizon", "sunset": "below_horizon"}
 QUARTZ = {day: number for number, day in enumerate("sun mon tue wed thu fri sat".split(), 1)}
 READ_BY_TEST = re.compile(r'device\("([^"]*)"\)|\bclock\b')  # what a condition reads that may change
 ANY = "*"  # any state, where a trigger names it
+MOST_STATES = 12  # by which a trigger is told apart
 
 
 def parse_duration(text: Any) -> int:
@@ -89,12 +89,14 @@ def _duration_amount(amount: Any, text: Any) -> float:
 class AutomationScope:
     """What the parts of an automation know: the home, and, by name, what their templates may read.
 
-    `ids` are the names of the trigger that set it off: its `id`, else its number. `names` grows by variables.
+    `ids` are the names of the trigger that set it off: its `id`, else its number. `names` grows by variables. `tells_past`
+    says whether templates read the state before, so that a trigger is told apart by it.
     """
 
     facts: HomeFacts
     ids: frozenset[str] = frozenset()
     names: dict[str, Any] = field(default_factory=dict)
+    tells_past: bool = False
 
     def read_condition(self, text: Any) -> str | bool:
         """A condition, a list of which all must hold, or the text of a template.
@@ -361,7 +363,7 @@ def _read_trigger(scope: AutomationScope, text: Mapping[str, Any], place: str) -
     ids = frozenset(str(one) for one in entries_under_key(text, "id")) or frozenset([place])
     for one in TRIGGER_READERS[kind](scope, text):
         names = {"platform": kind, "id": sorted(ids)[0], "idx": place, **one.names}
-        known = AutomationScope(scope.facts, names={**scope.names, "trigger": names})
+        known = replace(scope, ids=frozenset(), names={**scope.names, "trigger": names})
         define_variables(known, text.get("variables"), known=True)
         yield RuleTrigger(one.conditions, one.hold, one.given, ids, known.names)
 
@@ -385,13 +387,22 @@ def _sun_reaches(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[Ru
         yield from _read_sun_trigger(scope, {"event": event})
 
 
-def _read_changes(scope: AutomationScope, text: Mapping[str, Any], entity: str) -> Iterator[RuleTrigger]:
-    """That an entity, or an attribute of it, changes to, or from, some states."""
+def _read_changes(
+    scope: AutomationScope, text: Mapping[str, Any], entity: str, past: str | None = None
+) -> Iterator[RuleTrigger]:
+    """That an entity, or an attribute of it, changes to, or from, some states; with `past`, from this state alone."""
     hold, attribute, facts = parse_duration(text.get("for")), text.get("attribute"), scope.facts
     said = {key: entries_under_key(text, key) for key in ("to", "from", "not_to", "not_from")}
     said = {key: values for key, values in said.items() if values and values != [None]}
     if any(ANY in values or None in values for values in said.values()):
         raise UnreadableAutomation("a trigger by state acts on any state")
+    origins = said.get("from", []) if past is None else [past]
+    if attribute is None and past is None and scope.tells_past and len(origins) != 1:
+        pasts = _states_before(facts, entity, said)
+        for one in pasts:
+            yield from _read_changes(scope, text, entity, one)
+        if pasts:
+            return
 
     def among(values: list[Any]) -> str:
         if attribute is None:
@@ -399,9 +410,9 @@ def _read_changes(scope: AutomationScope, text: Mapping[str, Any], entity: str) 
         return " or ".join(f"({facts.is_attribute_value(entity, attribute, value)})" for value in values)
 
     names = {"entity_id": entity, "attribute": attribute, "for": None, "from_state": _state_as_named(entity, _raise_past)}
-    if attribute is None and len(said.get("from", ())) == 1:
-        names |= {"from_state": _state_as_named(entity, said["from"][0])}
-    if said.keys() == {"to"}:
+    if attribute is None and len(origins) == 1:
+        names |= {"from_state": _state_as_named(entity, origins[0])}
+    if said.keys() == {"to"} and past is None:
         for value in dict.fromkeys(said["to"]):
             yield RuleTrigger((among([value]),), hold, names=names | _names_of_new_state(entity, attribute, value))
         return
@@ -413,12 +424,21 @@ def _read_changes(scope: AutomationScope, text: Mapping[str, Any], entity: str) 
     if hold and (everything or ("from" in said and "to" not in said)):
         raise UnreadableAutomation("a trigger by any change has 'for', which is not known here")
     lines = [f"changed = {facts.watched_paths(entity, attribute, everything)}"]
+    before = {"from": said.get("from"), "not_from": said.get("not_from")} if past is None else {"from": [past]}
     for key, form in (("from", "{}"), ("not_from", "not ({})")):
-        lines += [f"before = {form.format(among(said[key]))}"] if key in said else []
+        lines += [f"before = {form.format(among(values))}"] if (values := before.get(key)) else []
     lines += [f"not ({among(said['not_to'])})"] if "not_to" in said else []
     for value in dict.fromkeys(said.get("to", [None])):
         more = [among([value])] if "to" in said else []
         yield RuleTrigger((*lines, *more), hold, names=names | _names_of_new_state(entity, attribute, value))
+
+
+def _states_before(facts: HomeFacts, entity: str, said: Mapping[str, list[Any]]) -> list[str]:
+    """The states from which an entity may come to what a trigger says; empty where they are not known, or are too many."""
+    kind = facts.slot_type(entity, "state")
+    known = [one for one in kind.options or () if isinstance(one, str)] if not kind.nullable else []
+    found = [one for one in said.get("from", known) if one not in said.get("not_from", ())]
+    return found if all(isinstance(one, str) for one in found) and len(found) <= MOST_STATES else []
 
 
 def _names_of_new_state(entity: str, attribute: str | None, value: Any) -> dict[str, Any]:

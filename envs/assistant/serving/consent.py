@@ -36,6 +36,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from homerl.envs.assistant.automations.automation_text import TELLING
 from homerl.envs.assistant.listing.home_listing import entity_domain
 from homerl.envs.assistant.listing.homeassistant_mapping import device_link
 from homerl.envs.assistant.listing.room_and_device_names import (
@@ -53,7 +54,7 @@ from homerl.envs.assistant.serving.secret_masking import HIDDEN
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.devices.guarded_kinds import KINDS, is_guarded_kind
+from homerl.envs.homeenv.sim.devices.guarded_kinds import is_guarded_kind
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import ANYTHING
 
@@ -67,6 +68,13 @@ DECLARED = frozenset(  # these say by their kind what they are: a lamp in a gara
     "humidifier lawn_mower light media_player refrigerator speaker thermostat timer todo tv vacuum washer".split()
 )
 SWITCHES = frozenset("switch button input_button".split())
+KNOWN_KINDS = frozenset(  # of entities and services that are none of the above: the services of another may do anything
+    "adaptive_lighting ai_task air_quality assist_satellite binary_sensor calendar camera cast counter date datetime "
+    "device_tracker event geo_location homeassistant hue image image_processing input_boolean input_datetime input_number "
+    "input_select input_text lifx mobile_app music_assistant number person plant schedule select sensor sonos stt sun "
+    "switch text time update wake_word weather zone".split()
+)
+ORDINARY = (DECLARED | TELLING | KNOWN_KINDS) - {"cover"}
 HARMLESS_SWITCHES = frozenset(["outlet"])  # device classes: what hangs at another switch is not told
 MEMBERS = "entity_id"  # the attribute in which a group lists them
 
@@ -125,13 +133,13 @@ def is_guarded(home: Home, did: str, held: frozenset[str] = frozenset(), within:
 
     `held` are those of `Guard`. `within` are the groups by which it was reached, since groups may hold each other. Of what
     the home does not have, only the id is known: that of an entity, or of a service that an automation calls, or that it may
-    act on anything, or on anything of a kind.
+    act on anything, or on anything of a kind. Nobody knows what the services of an integration do.
     """
     device, kind = home.plan.devices_by_did.get(did), entity_domain(did)
     if device is None:
         if did.rpartition(".")[2] == ANYTHING:
             return kind not in DECLARED - {"cover"}
-        return did in held or kind in KINDS | INDIRECT | {"cover"} or _tells_to_guard([did], kind)
+        return did in held or kind not in ORDINARY or _tells_to_guard([did], kind)
     data = device.spec.userdata
     if data.category in INDIRECT or is_guarded_kind(device.spec):
         return True

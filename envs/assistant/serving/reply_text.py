@@ -8,7 +8,8 @@ Invariants:
   they must not say that something was; then an admission is enough, and stands alone.
 - Where nothing was called, a remark follows that nothing was switched, unless the words ask something or admit that
   something did not work. It follows if they claim success, or if the sentence is a command by Home Assistant's grammar and
-  the home is not so yet. Outside of `shadow` it also follows if the grammar does not know the sentence and the agent used no
+  the home is not so yet; in a language that no rules read, words before a question do not count as asking. Outside of
+  `shadow` it also follows if the grammar does not know the sentence and the agent used no
   tool, unless the sentence asks how something is. So no list of words such as "OK." decides.
 - States, attributes and services have Home Assistant's own words, if these are in the language of the sentences.
 - No id of a device and no name of a tool is in the words of the model (`spoken_ids.py`).
@@ -43,6 +44,7 @@ from homerl.play.tool_call_parser import parse_json_answer, strip_code_fence
 
 ASK_CODE = "question_code"  # the text that asks for a code
 FILE = Path(__file__).parent / "words.yaml"
+READ = ("en", "zh")  # languages in which rules know what a sentence claims
 FULL_WIDTH = ("。", "！", "？", "）")  # no space stands after a sentence that ends with one of them
 
 
@@ -59,6 +61,7 @@ class ReplyPhrases:
         if language not in known:
             raise InputError(f"'{language}' has no sentences", "--language", did_you_mean(language, list(known)))
         self._texts = known[language]
+        self.reads_claims = spoken.partition("-")[0] in READ
         self.home = home if home.language.partition("-")[0] == language else HomeWords()  # no half of two languages
 
     def fill_phrase(self, key: str, **slots: Any) -> str:
@@ -194,8 +197,10 @@ class ReplyWriter:
             return False
         if claims_success(said.claims):
             return True
-        if said.question or not said.claims.strip() or admits_failure(said.text):
+        if not said.claims.strip() or admits_failure(said.text):
             return False
+        if said.question:  # what stands before it may claim that something was done
+            return kind == "command" and not self.words.reads_claims
         return kind == "command" or (kind == "unknown" and not looked and sentence.mode != "shadow")
 
     def describe_missed_actions(self) -> str:

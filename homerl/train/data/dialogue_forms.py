@@ -31,6 +31,8 @@ ROLES = {
     "tool_response": "tool",
 }  # fmt: skip
 READ_KEYS = {"role", "from", "content", "value", "tool_calls", "function_call", "tool_call_id", "name", "weight"}
+CALL_KEYS = {"id", "type", "function", "name", "arguments", "index"}
+TURN_KEYS = ("messages", "conversations")
 TOOL_KEYS = ("tools", "functions", "available_tools")
 CALL, RESULT = re.compile(r"<tool_call>(.*?)</tool_call>", re.S), re.compile(r"<tool_response>(.*?)</tool_response>", re.S)
 # the system message of Toucan
@@ -128,7 +130,9 @@ class _DialogueReader:
         return self.read_so_far
 
     def _find_turns(self) -> tuple[str, list[Any]]:
-        for key in ("messages", "conversations"):
+        if all(self.row.get(key) for key in TURN_KEYS):
+            raise UnreadablePart("`conversations`", "the row has `messages` too")
+        for key in TURN_KEYS:
             if (turns := self.row.get(key)) is not None:
                 turns = _parse_if_text(key, turns)
                 if not isinstance(turns, list) or not turns:
@@ -234,6 +238,8 @@ class _DialogueReader:
         if not isinstance(name, str) or not name:
             raise UnreadablePart(key, "a call has no `name`")
         arguments = read_arguments(key, function)
+        require_call_keys(key, call)
+        require_call_keys(key, function)
         return {"id": str(call.get("id") or ""), "type": "function", "function": {"name": name, "arguments": arguments}}
 
     def _add_results(self, turn: Mapping[str, Any], content: str) -> None:
@@ -300,8 +306,16 @@ def _split_calls(key: str, content: str) -> tuple[str, list[dict[str, Any]]]:
         if not isinstance(call.get("name"), str):
             raise UnreadablePart(key, "a call has no `name`")
         function = {"name": call["name"], "arguments": read_arguments(key, call)}
+        require_call_keys(key, call)
         calls.append({"id": "", "type": "function", "function": function})
     return words.rstrip(), calls
+
+
+def require_call_keys(key: str, call: Mapping[str, Any]) -> None:
+    """Raise `UnreadablePart` if a call has something that no form has, such as a thought."""
+    for name, value in call.items():
+        if name not in CALL_KEYS and value not in (None, "", [], {}):
+            raise UnreadablePart(key, f"a call has `{name}`, and no form has this key, so what it means is not known")
 
 
 def read_arguments(key: str, function: Mapping[str, Any]) -> str:

@@ -36,9 +36,9 @@ HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n
 WHOLE = HEAD + json.dumps({"said": "hi"})
 
 
-def post(port: int, body: bytes) -> tuple[int, Any]:
+def post(port: int, body: bytes, kind: str = "application/json") -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200)
-    connection.request("POST", "/", body, {"Content-Type": "application/json"})
+    connection.request("POST", "/", body, {"Content-Type": kind})
     answer = connection.getresponse()
     return answer.status, json.loads(answer.read())
 
@@ -61,6 +61,13 @@ def test_a_connection_without_a_whole_request_is_closed(
         assert time.monotonic() - begin < 60 and (b" 200 " in heard) == sent.startswith(WHOLE)
         assert post(port, b'{"said": "hi"}') == (200, {"said": "hi"})
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_a_type_of_content_is_read_whatever_its_letters_and_its_parameters() -> None:
+    with running(app()) as port:
+        for kind in ("Application/JSON", "APPLICATION/JSON ; charset=UTF-8"):
+            assert post(port, b'{"said": "hi"}', kind) == (200, {"said": "hi"})
+        assert post(port, b'{"said": "hi"}', "text/json")[0] == 415
 
 
 def test_a_slow_request_that_becomes_whole_in_time_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:

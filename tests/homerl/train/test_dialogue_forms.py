@@ -176,6 +176,14 @@ REFUSED = {
     "a later system message": ([ASKED, ANSWER, {"role": "system", "content": "x"}], "message 3, `role`"),
     "a call without an end": ([ASKED, {**ANSWER, "content": "<tool_call>{}"}], "message 2, `content`"),
     "a call of the user": ([{**call(), "role": "user", "content": "x"}], "message 1, `tool_calls`"),
+    "a thought within a call": (
+        [ASKED, {**ANSWER, "content": '<tool_call>{"name": "a", "arguments": {}, "thought": "hm"}</tool_call>'}],
+        "message 2, `content`: a call has `thought`",
+    ),
+    "two kinds of arguments": (
+        [ASKED, {**ANSWER, "tool_calls": [{"name": "a", "arguments": {}, "parameters": {"b": 1}}]}],
+        "message 2, `tool_calls`: a call has `parameters`",
+    ),
     "a call of another type": ([ASKED, {**ANSWER, "tool_calls": [{"type": "custom"}]}], "message 2, `tool_calls`"),
 }
 
@@ -190,7 +198,9 @@ def test_what_no_form_has_is_refused_by_row_and_key(case):
 
 @pytest.mark.parametrize(
     ("row", "said"),
-    [({"text": "x"}, "no column `messages`"), ({"messages": [ASKED, ANSWER], "tools": '[{"na'}, "`tools`: it is no JSON"),
+    [({"text": "x"}, "no column `messages`"),
+     ({"messages": [ASKED], "conversations": [ASKED]}, "`conversations`: the row has"),
+     ({"messages": [ASKED, ANSWER], "tools": '[{"na'}, "`tools`: it is no JSON"),
      ({"messages": [ASKED, ANSWER], "tools": [{"type": "retrieval"}]}, "`tools`, tool 1")],
 )  # fmt: skip
 def test_a_row_that_is_no_dialogue_is_refused(row, said):

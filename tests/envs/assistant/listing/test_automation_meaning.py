@@ -306,6 +306,17 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
     "what is switched in an area": (
         {"triggers": [{"trigger": "light.turned_off", "target": {"area_id": "living_room"}}]},
         [("light.living_room_rgbww_lights", "state", "on"), ("light.living_room_rgbww_lights", "state", "off")], 2),
+    "a template reads the state before": (
+        {"triggers": [state(GUESTS, "on")], "conditions": ["{{ trigger.from_state.state != 'unavailable' }}"]},
+        [(GUESTS, "state", "unavailable"), (GUESTS, "state", "on"), (GUESTS, "state", "off"), (GUESTS, "state", "on")], 4),
+    "it reads it in an action, of any change": (
+        {"triggers": [{"trigger": "state", "entity_id": MODE}],
+         "actions": [{"if": "{{ trigger.from_state.state == 'Away' }}", "then": [OFF]}]},
+        [(MODE, "state", "Away"), (MODE, "state", "Home")], 2),
+    "it reads it of several that are told": (
+        {"triggers": [{"trigger": "state", "entity_id": MODE, "from": ["Home", "Away"]}],
+         "conditions": ["{{ trigger.from_state.state == 'Away' and trigger.to_state.state == 'Home' }}"]},
+        [(MODE, "state", "Away"), (MODE, "state", "Home")], 2),
     "an entity that is named twice is called once": (
         {"actions": [{"action": "light.toggle", "target": {"entity_id": [LAMP, LAMP]}}]}, [(GUESTS, "state", "on")], 1,
     ),

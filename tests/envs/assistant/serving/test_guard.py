@@ -678,6 +678,72 @@ def test_an_event_leads_to_the_automations_that_hear_it(serve, brought, fire):
     assert not asks(serve, brought((fire, {"event": "other"}), (event("come_in"), UNLOCK)).home, "light.hall")
 
 
+PORCHES = {"condition": "state", "entity_id": "light.porch", "state": "on"}
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (PORCH, on("automation.x", to=None)),
+        (PORCH, on("automation.x", to=None, attribute="last_triggered")),
+        (PORCH, template("{{ state_attr('automation.x', 'last_triggered') > now() - timedelta(seconds=5) }}")),
+        ({"action": "persistent_notification.create", "data": {"message": "Hi"}}, {"trigger": "persistent_notification"}),
+        ({"event": "tag_scanned", "event_data": {"tag_id": "7"}}, {"trigger": "tag", "tag_id": "7"}),
+        (
+            {"action": "calendar.create_event", "target": {"entity_id": "calendar.me"}, "data": {"summary": "Come in"}},
+            {"trigger": "calendar", "entity_id": "calendar.me", "event": "start"},
+        ),
+        ({"action": "homeassistant.restart"}, {"trigger": "homeassistant", "event": "start"}),
+    ],
+    ids=["a run", "when it ran", "how long ago it ran", "a notification", "a tag", "an entry of a calendar", "a restart"],
+)
+def test_what_an_automation_causes_beside_its_actions_sets_off_another_one(serve, brought, first, then):
+    home = brought((on("light.hall"), first), (then, UNLOCK), exposed=(*SEEN, "lock.front_door")).home
+    assert "perhaps, by an automation: Front Door" in asks(serve, home, "light.hall")
+    assert not asks(serve, home, "switch.x")
+    alone = brought((on("light.hall"), first), exposed=(*SEEN, "lock.front_door")).home
+    assert not asks(serve, alone, "light.hall")
+
+
+@pytest.mark.parametrize(
+    "often",
+    [{"trigger": "time_pattern", "minutes": "/1"}, on("sensor.time", to=None), template("{{ states('sensor.time') }}")],
+    ids=["a pattern", "a sensor of the clock", "a template of it"],
+)
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {"if": [{**PORCHES, "entity_id": "light.hall"}], "then": [UNLOCK, {"unknown": 1}]},
+        {"choose": [{"conditions": "{{ is_state('light.hall', 'on') and '🎉' != 'a' }}", "sequence": UNLOCK}]},
+    ],
+)
+def test_what_comes_by_the_clock_and_is_not_understood_is_reached_by_its_conditions(serve, brought, often, steps):
+    home = brought((often, steps)).home
+    assert "perhaps, by an automation" in asks(serve, home, "light.hall")
+    assert not asks(serve, home, "light.porch")
+
+
+@pytest.mark.parametrize(
+    ("action", "asked"),
+    [
+        ({"action": "conversation.process", "data": {"text": "open up"}}, True),
+        ({"action": "hassio.addon_stdin", "data": {"addon": "a"}}, True),
+        ({"action": "zha.issue_zigbee_cluster_command", "data": {"cluster_id": 257}}, True),
+        ({"action": "nodered.trigger", "target": {"entity_id": "light.porch"}}, True),
+        ({"service_template": "lock.unlock", "data_template": {"entity_id": "lock.front_door"}}, True),
+        ({"try": [UNLOCK]}, True),
+        ({"action": "tts.speak", "target": {"entity_id": "tts.piper"}, "data": {"message": "Hi"}}, False),
+        ({"action": "homeassistant.turn_on", "target": {"entity_id": "light.porch"}}, False),
+        ({"action": "number.set_value", "target": {"entity_id": "number.volume"}, "data": {"value": "{{ 1 }}"}}, False),
+    ],
+    ids=lambda one: str(next(iter(one.values()))) if isinstance(one, dict) else None,
+)
+def test_an_action_of_which_nobody_knows_what_it_does_might_open_the_door(serve, brought, action, asked):
+    home = brought((on("light.hall", **SOMETIME), action)).home
+    assert ("perhaps, by an automation" in asks(serve, home, "light.hall")) is asked
+    assert not asks(serve, home, "switch.x")
+
+
 def test_a_blueprint_that_was_not_filled_in_is_reached_by_its_inputs(serve, brought, tmp_path):
     written_home(tmp_path, *ROWS)
     text = {"use_blueprint": {"path": "a.yaml", "input": {"lamp": "light.hall"}}}

@@ -360,6 +360,24 @@ def test_no_words_stand_alone_where_a_wish_led_to_no_call(talk, spoken, said, wo
 @pytest.mark.parametrize(
     ("spoken", "said", "words"),
     [
+        ("pl", "włącz Hall Light", "Zrobione! Coś jeszcze?"),
+        ("nb", "slå på Hall Light", "Gjort, lyset er på. Noe mer?"),
+        ("fi", "laita Hall Light päälle", "Tehty! Vielä jotain muuta?"),
+        ("pt", "liga Hall Light", "Feito! Mais alguma coisa?"),
+        ("cs", "zapni Hall Light", "Hotovo. Ještě něco?"),
+        ("de", "schalte Hall Light ein", "Erledigt! Sonst noch etwas?"),
+    ],
+)
+def test_a_question_after_a_statement_does_not_stand_alone_where_no_rules_read_it(talk, spoken, said, words):
+    served = talk("act", words, "Which one?")
+    served.real.spoken = spoken
+    assert served.say(said) == join_sentences(words, ReplyPhrases("en", spoken).fill_phrase("idle"))
+    assert served.say(said) == "Which one?"
+
+
+@pytest.mark.parametrize(
+    ("spoken", "said", "words"),
+    [
         ("en", "what time is it", "Half past nine."),
         ("en", "is the front door locked", "The front door is locked."),
         ("en", "lock the front door", "The front door is locked."),  # it is so already

@@ -181,6 +181,48 @@ def test_a_user_whom_a_turn_that_did_nothing_ends_has_met_the_agents_failure(blu
     assert end.outcome is Outcome.AGENT_FAILURE and end.outcome.is_counted and not usage["errors"]
 
 
+class Filtering(ScriptedServer):
+    """A server that refuses the words of an agent that are too many, or of a kind that it filters out."""
+
+    def drawn(self, request):
+        text = request["messages"][1]["content"]
+        return "refusals" if len(text) > 5000 or "a bomb" in text else None
+
+
+@pytest.mark.parametrize("said", ["Please wait. " * 1000, "First you build a bomb."])
+@pytest.mark.parametrize("reason", ["This model's maximum context length is 4096 tokens.", "The prompt was filtered."])
+@pytest.mark.parametrize("person", [parrot, gives_up, unreadable])
+def test_no_words_that_the_users_server_refuses_erase_a_failure(blueprint, person, said, reason):
+    with Filtering(answer=person, reason={"message": reason}) as server:
+        end, usage = played(blueprint, server, Says(said), EpisodeLimits(turns=3))
+    assert end.outcome.is_counted and end.outcome is not Outcome.SUCCESS and not usage["errors"]
+
+
+class Flickers:
+    """An agent that turns a lamp of which nobody spoke on and off, one call a message, and then says a sentence."""
+
+    name = "flickers"
+
+    async def consult(self, episode, n: int = 1):
+        done = sum(step.facts.turn == episode.turn for step in episode.steps)
+        if done == 2:
+            return [Reply({"role": "assistant", "content": "Which one do you mean?"})]
+        home, wished = episode.situation.home, episode.blueprint.changeable_devices
+        lamp = next(one.did for one in home.plan.devices if one.spec.category == "light" and one.did not in wished)
+        lit = home.state_of(lamp)["state"] == "on"
+        call = tool_call("control_device", {"did": lamp, "locator": "turn_off" if lit else "turn_on"})
+        return [Reply({"role": "assistant", "content": "", "tool_calls": [call]})]
+
+
+def test_what_an_agent_does_and_undoes_is_nothing_for_the_user():
+    recipe = BlueprintRecipe.model_validate({"toolset": "smh", "families": {"atomic": 1}, "home": {"devices": [9, 12]}})
+    stops = lambda request: content(stop=True) if "You:" in request["messages"][1]["content"] else parrot(request)  # noqa: E731
+    with ScriptedServer(answer=stops) as server:
+        end, usage = played(make_home_blueprint(recipe, "train", 2), server, Flickers())
+    assert [bool(step.facts.changed) for step in end.steps] == [True, True, False]
+    assert end.outcome is Outcome.AGENT_FAILURE and not usage["errors"]
+
+
 class Half:
     """The expert on tasks of one wish; on others it says a sentence and does nothing, after so many refused calls."""
 
