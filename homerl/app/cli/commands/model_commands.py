@@ -112,18 +112,18 @@ def serve(
     """Serve a model by OpenAI's protocol, without vLLM: on a CPU, one request after the other; a GGUF file by llama.cpp."""
     import asyncio
 
-    from homerl.host.web_server import ServerAddress, read_key_variable
+    is_gguf = what.endswith(".gguf")
+    if not is_gguf and find_spec("torch") is None:  # asked first: else a smaller package of another extra is told missing
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+    from homerl.host.web_server import ServerAddress, open_listening_socket, read_key_variable
+    from homerl.host.web_server import serve_until_stopped as serve_app
 
     address = ServerAddress(host, port, read_key_variable(key_env))
-    if what.endswith(".gguf"):
+    if is_gguf:
         _serve_gguf(Path(what), address, max_tokens)
         return
-    if find_spec("torch") is None:  # asked first: else what is told to be missing is a smaller package of another extra
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
     from homerl.app.chat.session import load_named_model
     from homerl.app.served.openai_server import ModelServer
-    from homerl.host.web_server import open_listening_socket
-    from homerl.host.web_server import serve_until_stopped as serve_app
 
     with waiting_spinner(f"opening {what}"):
         model = load_named_model(what, cpu)
