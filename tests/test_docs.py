@@ -98,6 +98,10 @@ NOT_RUN = {
     "docs/synthesis.md": {"homerl run recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
     "docs/homeassistant.md": {
         "scripts/check_homeassistant": "it installs a real Home Assistant, 2 GB",
+        "./scripts/base_model": NETWORK,
+        "scripts/publish_app": "it builds a wheel; tests/envs/assistant/listing/test_app.py tries what is behind it",
+        "homerl export": BASE,
+        "homerl serve my-agent": BASE,
         "homerl": "it needs a home's address; tests/envs/assistant/listing/test_command.py runs it with recorded answers",
         "accelerate launch recipes/home_assistant.yaml": "it needs the home of the line before",
     },

@@ -66,7 +66,7 @@ ha_component() {
         : >"$ha_debian/etc/resolv.conf"
         printf '%s\n' "$ha_tests" >"$ha_debian$ha_venv/.homerl"
     fi
-    rm -rf "$ha_debian/component" && cp -r "$root/homeassistant" "$ha_debian/component"
+    rm -rf "$ha_debian/component" && cp -r "$root/envs/assistant/app" "$ha_debian/component"
     chroot "$ha_debian" sh -c "cd /component/tests && $ha_venv/bin/python -m pytest -p no:cacheprovider \"\$@\"" sh "$@"
 }
 
@@ -77,7 +77,7 @@ ha_start() {
     rm -rf "$config" && mkdir -p "$config/.storage"
     cp "$root/scripts/ha/${ha_casa:+casa/}"*configuration.yaml "$config/"
     [ -z "${ha_casa-}" ] || cp "$root/scripts/ha/casa/automations.yaml" "$config/"
-    cp -r "$root/homeassistant/custom_components" "$config/"
+    cp -r "$root/envs/assistant/app/custom_components" "$config/"
     # `http:` in the YAML would be undone after five minutes
     printf '{"version": 1, "minor_version": 1, "key": "http", "data": {"server_host": ["127.0.0.1"], "server_port": %s}}' \
         "$ha_port" >"$config/.storage/http"

@@ -1,9 +1,11 @@
 """The repository of the app and the component, as Home Assistant's app store and HACS read it.
 
-    scripts/publish_app ADDRESS FOLDER   writes it into FOLDER, with a wheel of homerl; ADDRESS is where it will be published
+    scripts/publish_app FOLDER           writes it into FOLDER, with a wheel of homerl and the changelog
     app_repository.py --pins             writes its version, and those that it installs (`scripts/regenerate` calls it)
 
-Invariant: the app installs versions of constraints.txt only, and the homerl of this tree.
+Invariants:
+- The app installs versions of constraints.txt only, and the homerl of this tree.
+- One address says all others: those of help and issues, and that of the image.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.metadata import distribution
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -29,6 +32,8 @@ SOURCE = ROOT / "envs/assistant/app"
 PINS = SOURCE / "app/constraints.txt"
 VERSIONED = (SOURCE / "app/config.yaml", SOURCE / "custom_components/homerl/manifest.json")
 ADDRESS = re.compile(r"https://[\w.-]+(/[\w.~-]+)+")
+REGISTRIES = {"github.com": "ghcr.io", "gitlab.com": "registry.gitlab.com"}  # where a repository's images lie
+PICTURES = {".png"}  # what holds no address
 CONTAINER = {"python_version": "3.13", "python_full_version": "3.13.0", "sys_platform": "linux"}  # of the app's Dockerfile
 HEAD = """\
 # What the app installs: the versions of constraints.txt that homerl[serve] reaches. `scripts/regenerate` writes this file.
@@ -74,19 +79,38 @@ def _requirements(name: str, extra: str) -> Iterator[Requirement]:
             yield wanted
 
 
-def write_repository(address: str, folder: Path) -> None:
-    """Write the repository into a new or empty folder. Raises `ValueError` if the address or the folder does not do."""
-    if not ADDRESS.fullmatch(address):
+def find_image(address: str) -> str | None:
+    """The image of the app that is published beside a repository, for all processors; None if its host keeps no images."""
+    where = urlsplit(address)
+    registry = REGISTRIES.get(where.netloc)
+    return registry and f"{registry}{where.path.lower()}"
+
+
+def render_app_changelog(project: Project) -> str:
+    """The changelog as the app store shows it: that of homerl, without its links, which lead nowhere there."""
+    return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", project.read("CHANGELOG.md"))
+
+
+def write_repository(folder: Path, address: str | None, image: str | None) -> None:
+    """Write the repository into a new or empty folder. Raises `ValueError` if the address or the folder does not do.
+
+    Without an address it is for the shares of one Home Assistant. Without an image each home builds the app from its wheel.
+    """
+    if address and (not ADDRESS.fullmatch(address) or address.startswith(UNPUBLISHED)):
         raise ValueError(f"'{address}' is no address of a repository: write it as https://github.com/OWNER/NAME")
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} holds files already: name a new folder")
-    unpublished = shutil.ignore_patterns("__pycache__", "*.pyc", ".*_cache", "*.whl")
+    unpublished = shutil.ignore_patterns("__pycache__", "*.pyc", ".*_cache", "*.whl", "tests")
     shutil.copytree(SOURCE, folder, ignore=unpublished, dirs_exist_ok=True)
     for path in folder.rglob("*"):
-        if path.is_file():
+        if address and path.is_file() and path.suffix not in PICTURES:
             text = path.read_text("utf-8")
-            if UNPUBLISHED in text:
-                path.write_text(text.replace(UNPUBLISHED, address), "utf-8")
+            named = text.replace(quote(UNPUBLISHED, safe=""), quote(address, safe="")).replace(UNPUBLISHED, address)
+            path.write_text(named, "utf-8")
+    if image:
+        config = folder / "app/config.yaml"
+        config.write_text(re.sub(r"^(slug: .+)$", rf"\1\nimage: {image}", config.read_text("utf-8"), flags=re.M), "utf-8")
+    (folder / "app/CHANGELOG.md").write_text(render_app_changelog(Project(ROOT)), "utf-8")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "-w", str(folder / "app"), str(ROOT)], check=True)
 
@@ -94,17 +118,35 @@ def write_repository(address: str, folder: Path) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser("publish_app", description="Write the repository of the app for Home Assistant.")
-    parser.add_argument("address", help="where it will be published, such as https://github.com/OWNER/NAME")
     parser.add_argument("folder", type=Path, help="a new folder")
+    parser.add_argument(
+        "--address",
+        default=Project(ROOT).app_address,
+        help="where it will be published, such as https://github.com/OWNER/NAME; default: the project's address and -app",
+    )
+    parser.add_argument("--image", help="where its image will lie; default: the registry of GitHub or GitLab")
+    parser.add_argument("--without-image", action="store_true", help="each home builds the app itself, in some minutes")
     if sys.argv[1:] == ["--pins"]:
         write_versions()
         return
     given = parser.parse_args()
+    address = given.address and given.address.removesuffix("/")
+    image = None if given.without_image else given.image or (address and find_image(address))
     try:
-        write_repository(given.address.removesuffix("/"), given.folder)
+        write_repository(given.folder, address, image)
     except ValueError as error:
         sys.exit(f"publish_app: {error}")
-    print(f"{given.folder} is written. Commit it, and push it to {given.address}")
+    print(f"{given.folder} is written. {_next_step(given.folder, address, image)}")
+
+
+def _next_step(folder: Path, address: str | None, image: str | None) -> str:
+    """What a person does with the repository."""
+    if not address:
+        return f"Copy {folder}/app to the share addons of Home Assistant, {folder}/custom_components to its share config."
+    pushed = f"Commit it, and push it to {address}"
+    if not image:
+        return pushed
+    return f"{pushed}; its workflow makes {image}. If that is new, make it public there once."
 
 
 if __name__ == "__main__":

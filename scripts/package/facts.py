@@ -74,6 +74,11 @@ class Project:
         """Where the repository is published."""
         return str(self.metadata["urls"]["Repository"])
 
+    @property
+    def app_address(self) -> str | None:
+        """Where the repository of the app for Home Assistant is published; None while the project has no address."""
+        return None if self.address == UNPUBLISHED else f"{self.address}-app"
+
     @cached_property
     def release_days(self) -> dict[str, str]:
         """The releases that the changelog has, newest first, with their days."""

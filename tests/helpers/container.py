@@ -18,7 +18,7 @@ from pathlib import Path
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-UNUSED = {"EXPOSE", "VOLUME"}  # they change nothing in the folder
+UNUSED = {"ARG", "EXPOSE", "LABEL", "VOLUME"}  # they change nothing in the folder
 
 
 @dataclass

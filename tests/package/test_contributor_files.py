@@ -37,7 +37,7 @@ def test_style_is_checked_by_the_version_of_the_constraints() -> None:
 SCHEMAS = {
     "compose-spec": ["compose.yaml"],
     "citation-file-format": ["CITATION.cff"],
-    "github-workflows": [".github/workflows/tests.yml"],
+    "github-workflows": [".github/workflows/tests.yml", "envs/assistant/app/.github/workflows/publish.yaml"],
     "github-issue-config": [".github/ISSUE_TEMPLATE/config.yml"],
     "github-issue-forms": [f".github/ISSUE_TEMPLATE/{form}.yml" for form in ("bug", "feature")],
 }

@@ -1,8 +1,8 @@
 """An OpenAI-compatible endpoint in front of a caretaker: what Home Assistant's `llama_cpp` and similar integrations talk to.
 
 Invariants:
-- `/v1/models` says `"homerl": {"serves": "agent"}`, which no server of a model does: if one were added to Home Assistant in
-  the place of an agent, it would say "Done", and nothing would act.
+- `/v1/models` says `"homerl": {"serves": "agent", ...}`, which no server of a model does: if one were added to Home
+  Assistant in the place of an agent, it would say "Done", and nothing would act.
 - It never returns tool calls: the caretaker makes the calls, so that Home Assistant cannot make them behind its back.
 - It admits whom `homerl.host.web_server` admits. On an address other than the loopback every request needs the key.
 - Nothing is carried out for a client that has hung up.
@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from homerl import __version__
 from homerl.envs.assistant.listing.home_listing import is_entity_id
 from homerl.envs.assistant.serving.caretaker import Caretaker
 from homerl.envs.assistant.serving.exchange_journal import MODES, Mode, RequestCare, read_journal
@@ -65,7 +66,8 @@ class AgentEndpoint:
 
     async def _answer_models(self, request: Request) -> Response:
         admit_request(request, self.address)
-        return models_response(self.caretaker.name, serves="agent")  # by which the component knows it from a model's server
+        says = {"serves": "agent", "version": __version__, "mode": self.caretaker.house.mode}
+        return models_response(self.caretaker.name, **says)  # by which the component knows it from a model's server
 
     async def _answer_page(self, request: Request) -> Response:
         admit_request(request, self.address, browser=True)

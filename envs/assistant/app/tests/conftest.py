@@ -32,7 +32,7 @@ class StandIn:
     requests: list[dict[str, Any]] = field(default_factory=list)
     goes: asyncio.Event = field(default_factory=asyncio.Event)
     breaks: bool = False
-    tells: dict[str, Any] = field(default_factory=lambda: {"homerl": {"serves": "agent"}})
+    tells: dict[str, Any] = field(default_factory=lambda: {"homerl": {"serves": "agent", "version": "1.2.3", "mode": "act"}})
     url: str = ""
     server: TestServer | None = None
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ import voluptuous as vol
 from conftest import KEY, StandIn
 from custom_components.homerl.agent import base_of
 from custom_components.homerl.const import DOMAIN
+from custom_components.homerl.diagnostics import shown_host
 from homeassistant.components import conversation
 from homeassistant.components.conversation.const import DATA_COMPONENT
+from homeassistant.components.homeassistant.exposed_entities import async_expose_entity
 from homeassistant.components.intent import async_register_timer_handler
 from homeassistant.config_entries import SOURCE_HASSIO, SOURCE_USER, ConfigEntryState
 from homeassistant.const import CONF_API_KEY, CONF_URL
@@ -22,15 +26,17 @@ from homeassistant.helpers import chat_session
 from homeassistant.helpers import device_registry as dr
 from homeassistant.helpers.selector import NumberSelector, TextSelector
 from homeassistant.helpers.service_info.hassio import HassioServiceInfo
+from homeassistant.setup import async_setup_component
 from pytest_homeassistant_custom_component.common import MockConfigEntry
+from pytest_homeassistant_custom_component.components.diagnostics import get_diagnostics_for_config_entry
 
-SPEAKER, CLERK = "conversation.tiny", "ai_task.tiny_tasks"
+SPEAKER, CLERK = "conversation.homerl", "ai_task.homerl_tasks"
 
 
 @pytest.fixture
 async def entry(hass: HomeAssistant, agent: StandIn) -> MockConfigEntry:
     """An agent that was added."""
-    entry = MockConfigEntry(domain=DOMAIN, title="tiny", data={CONF_URL: agent.url, CONF_API_KEY: KEY})
+    entry = MockConfigEntry(domain=DOMAIN, title="homerl", data={CONF_URL: agent.url, CONF_API_KEY: KEY})
     entry.add_to_hass(hass)
     assert await hass.config_entries.async_setup(entry.entry_id)
     await hass.async_block_till_done()
@@ -73,10 +79,23 @@ async def test_it_is_added_by_hand_once_the_agent_answers(hass: HomeAssistant, a
         assert shown["type"] is FlowResultType.FORM and shown["errors"] == {where: error}
     given = {CONF_URL: agent.url.removesuffix("/v1"), CONF_API_KEY: KEY}
     done = await hass.config_entries.flow.async_configure(flow["flow_id"], given)
-    assert done["type"] is FlowResultType.CREATE_ENTRY and done["title"] == "tiny"
+    assert done["type"] is FlowResultType.CREATE_ENTRY and done["title"] == "homerl"
     assert done["data"] == {CONF_URL: agent.url, CONF_API_KEY: KEY}
     again = await hass.config_entries.flow.async_init(DOMAIN, context={"source": SOURCE_USER}, data=given)
     assert again["type"] is FlowResultType.ABORT and again["reason"] == "already_configured"
+
+
+async def test_agents_are_named_homerl_and_their_devices_tell_model_and_version(
+    hass: HomeAssistant, agent: StandIn, entry: MockConfigEntry, device_registry: dr.DeviceRegistry
+) -> None:
+    """Another agent is told from the first by its host."""
+    assert {SPEAKER, CLERK} <= set(hass.states.async_entity_ids())
+    (device,) = dr.async_entries_for_config_entry(device_registry, entry.entry_id)
+    assert (device.name, device.model, device.sw_version) == ("homerl", "tiny", "1.2.3")
+    hass.config_entries.async_update_entry(entry, data={CONF_URL: "http://127.0.0.1:9/v1", CONF_API_KEY: KEY})
+    other = {CONF_URL: agent.url, CONF_API_KEY: KEY}
+    done = await hass.config_entries.flow.async_init(DOMAIN, context={"source": SOURCE_USER}, data=other)
+    assert agent.server is not None and done["title"] == f"homerl 127.0.0.1:{agent.server.port}"
 
 
 async def test_the_app_tells_of_its_agent(hass: HomeAssistant, agent: StandIn) -> None:
@@ -201,8 +220,54 @@ async def test_a_task_changes_nothing_and_gives_text_or_data(
             await task(hass, structure=structure)
 
 
+async def test_diagnostics_tell_what_failed_and_nothing_secret(
+    hass: HomeAssistant, hass_client: Any, agent: StandIn, entry: MockConfigEntry
+) -> None:
+    hass.states.async_set("light.annas_lamp", "on")
+    hass.states.async_set("sensor.annas_phone", "home")
+    async_expose_entity(hass, conversation.DOMAIN, "light.annas_lamp", True)
+    async_expose_entity(hass, conversation.DOMAIN, "sensor.annas_phone", False)
+    hass.config_entries.async_update_entry(entry, options={"mode": "confirm", "guard": ["light.annas_lamp"]})
+    agent.breaks = True
+    await says(hass, "My code is 4711.")
+    told = await get_diagnostics_for_config_entry(hass, hass_client, entry)
+    assert told["agent"] == {"model": "tiny", "version": "1.2.3", "mode": "act"}
+    assert told["endpoint"]["host"] == "127.0.0.1" and told["entry"]["has_key"] is True
+    assert told["options"] == {"mode": "confirm", "language": None, "guarded_entities": 1}
+    assert told["exposed_entities"]["light"] == 1 and "sensor" not in told["exposed_entities"]
+    (failure,) = told["last_failures"]
+    assert (failure["said"], failure["cause"]) == ("The agent broke off.", "AgentError")
+    assert agent.server is not None
+    await agent.server.close()
+    gone = await get_diagnostics_for_config_entry(hass, hass_client, entry)
+    assert gone["agent"] is None and gone["last_failures"][-1]["said"] == "The agent does not answer."
+    for text in (json.dumps(told), json.dumps(gone)):
+        assert not any(secret in text for secret in (KEY, "4711", "anna"))
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [("localhost", True), ("192.168.0.2", True), ("::1", True), ("annas-pc.local", False), ("93.184.216.34", False)],
+)
+async def test_diagnostics_show_hosts_by_addresses_of_the_home_alone(host: str, shown: bool) -> None:
+    assert (shown_host(host) == host) is shown
+
+
+@pytest.mark.parametrize(
+    "image", ["icon.png", "icon@2x.png", "logo.png", "logo@2x.png", "dark_logo.png", "dark_logo@2x.png"]
+)
+async def test_home_assistant_shows_the_pictures_of_the_component(
+    hass: HomeAssistant, hass_client: Any, entry: MockConfigEntry, image: str
+) -> None:
+    assert await async_setup_component(hass, "brands", {})
+    client = await hass_client()
+    answer = await client.get(f"/api/brands/integration/homerl/{image}?placeholder=no")
+    own = Path(__file__).parents[1] / "custom_components/homerl/brand" / image
+    assert answer.status == 200 and await answer.read() == own.read_bytes()
+
+
 async def test_another_key_is_asked_for(hass: HomeAssistant, agent: StandIn) -> None:
-    entry = MockConfigEntry(domain=DOMAIN, title="tiny", data={CONF_URL: agent.url, CONF_API_KEY: "old"})
+    entry = MockConfigEntry(domain=DOMAIN, title="homerl", data={CONF_URL: agent.url, CONF_API_KEY: "old"})
     entry.add_to_hass(hass)
     assert not await hass.config_entries.async_setup(entry.entry_id)
     assert entry.state is ConfigEntryState.SETUP_ERROR

@@ -8,13 +8,17 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from threading import Event
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from homerl.app.cli.completions import complete_model
 from homerl.envs.core.documents import InputError, write_atomic
 from homerl.host.terminal import Command, OnCpu, PlainConsole, RunFolder, Served, console, waiting_spinner
+
+if TYPE_CHECKING:
+    from homerl.host.web_server import ServerAddress
 
 WHAT = "a run or its recipe, a model's folder or hub id, http://host/v1, or an agent without a model such as keywords"
 WIDTH = 79  # columns of a picture: two rooms side by side
@@ -94,7 +98,8 @@ def export(
 
 def serve(
     what: Annotated[
-        str, typer.Argument(help="a run's folder, a model's folder, or a hub id", autocompletion=complete_model)
+        str,
+        typer.Argument(help="a run's folder, a model's folder, a hub id, or a GGUF file", autocompletion=complete_model),
     ],
     host: Annotated[str, typer.Option(help="address to listen on; others than this machine's own need a key")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="port to listen on; 0 for any free one")] = 8000,
@@ -104,17 +109,22 @@ def serve(
         int, typer.Option(min=1, help="most tokens of a message for which a request names no limit")
     ] = 512,
 ) -> None:
-    """Serve a model by OpenAI's protocol, without vLLM: on a CPU, one request after the other."""
+    """Serve a model by OpenAI's protocol, without vLLM: on a CPU, one request after the other; a GGUF file by llama.cpp."""
     import asyncio
 
-    if find_spec("torch") is None:  # asked first: else what is told to be missing is a smaller package of another extra
+    is_gguf = what.endswith(".gguf")
+    if not is_gguf and find_spec("torch") is None:  # asked first: else a smaller package of another extra is told missing
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
-    from homerl.app.chat.session import load_named_model
-    from homerl.app.served.openai_server import ModelServer
     from homerl.host.web_server import ServerAddress, open_listening_socket, read_key_variable
     from homerl.host.web_server import serve_until_stopped as serve_app
 
     address = ServerAddress(host, port, read_key_variable(key_env))
+    if is_gguf:
+        _serve_gguf(Path(what), address, max_tokens)
+        return
+    from homerl.app.chat.session import load_named_model
+    from homerl.app.served.openai_server import ModelServer
+
     with waiting_spinner(f"opening {what}"):
         model = load_named_model(what, cpu)
     socket = open_listening_socket(address)
@@ -123,6 +133,17 @@ def serve(
     console.print(f"talk with it: homerl chat {url}/v1 --like {shlex.quote(what)}", soft_wrap=True)
     with suppress(KeyboardInterrupt):
         asyncio.run(serve_app(ModelServer(model, address, max_tokens).build_server_app(), socket))
+
+
+def _serve_gguf(file: Path, address: ServerAddress, max_tokens: int) -> None:
+    """Serve a GGUF file by llama.cpp until Ctrl-C."""
+    from homerl.app.served.llama_cpp_server import start_gguf_server
+
+    with waiting_spinner(f"opening {file}"):
+        server = start_gguf_server(file, address, max_tokens)
+    console.print(f"{file.stem} answers at {server.listening_address}/v1 (Ctrl-C ends it)", soft_wrap=True)
+    with suppress(KeyboardInterrupt):
+        Event().wait()
 
 
 COMMAND = (

@@ -8,9 +8,10 @@ import os
 import re
 import shutil
 import stat
+import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -28,15 +29,19 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
 
 import homerl
-from ha.app_repository import CONTAINER, PINS, UNPUBLISHED, app_pins, write_repository
+from ha.app_repository import CONTAINER, PINS, UNPUBLISHED, app_pins, find_image, write_repository
 from homerl.envs.assistant.commands.serve_agent import COMMAND
 from homerl.envs.assistant.serving.reply_text import FILE as WORDS
 from homerl.envs.core.documents import read_yaml
+from package.brand_images import PICTURES
+from package.facts import Project
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 
 FOLDER = Path(__file__).parents[4] / "envs/assistant/app"
 APP, COMPONENT = FOLDER / "app", FOLDER / "custom_components/homerl"
 CONFIG = yaml.safe_load((APP / "config.yaml").read_text())
+LANGUAGES = {"de", "en", "es", "fr", "it", "nl", "zh-Hans"}  # in which a person reads the app and the component
+INTERNAL = {"conversation", "diagnostics", "homeassistant"}  # parts of Home Assistant that need not be named, says hassfest
 _spec = spec_from_file_location("start", APP / "start.py")
 assert _spec is not None and _spec.loader is not None
 start = module_from_spec(_spec)
@@ -80,14 +85,14 @@ def test_the_component_keeps_the_rules_of_hassfest_and_hacs() -> None:
     source = "\n".join(path.read_text() for path in COMPONENT.glob("*.py"))
     parts = re.findall(r"homeassistant\.components\.(\w+)", source)
     whole = ", ".join(re.findall(r"from homeassistant\.components import (.+)", source)).split(", ")
-    assert {*parts, *whole} <= before | after and not before & after
+    assert {*parts, *whole} <= before | after | INTERNAL and not before & after
     assert "async_step_hassio" not in source or "self.async_set_unique_id" in source
     assert {"name"} <= hacs.keys() <= {"name", "homeassistant", "hacs", "filename", "zip_release", "render_readme"}
 
 
 def test_the_texts_of_the_component_keep_the_rules_of_hassfest() -> None:
     """No HTML, no address, no placeholder in quotes, no space at an end; each field that is described is there."""
-    for path in (COMPONENT / "strings.json", *(COMPONENT / "translations").iterdir()):
+    for path in (COMPONENT / "translations").iterdir():
         told = json.loads(path.read_text())
         for text in texts_in(told):
             assert text and text == text.strip() and not re.search(r"<[a-z/]|'{\w+}'|\[%|%\]", text, re.I), text
@@ -106,10 +111,11 @@ def test_the_component_depends_on_nothing_but_home_assistant() -> None:
 
 
 def test_the_texts_of_the_component_are_there_in_each_language() -> None:
-    texts = json.loads((COMPONENT / "strings.json").read_text())
     told = {path.stem: json.loads(path.read_text()) for path in (COMPONENT / "translations").iterdir()}
-    assert told["en"] == texts and len(told) >= 3
+    texts = told["en"]
+    assert told.keys() == LANGUAGES
     assert all(keys(one) == keys(texts) for one in told.values())
+    assert all(told[one]["config"] != texts["config"] for one in LANGUAGES - {"en"})
     source = (COMPONENT / "config_flow.py").read_text()
     assert set(re.findall(r'errors\[.*?\] = "(\w+)"', source)) == texts["config"]["error"].keys()
     assert set(re.findall(r'_added\(\s*"(\w+)"', source)) == texts["config"]["step"].keys()
@@ -118,7 +124,8 @@ def test_the_texts_of_the_component_are_there_in_each_language() -> None:
 def test_the_app_and_its_texts_know_each_language_that_the_assistant_speaks() -> None:
     (choice,) = re.findall(r"list\((.+)\)", CONFIG["schema"]["language"])
     assert set(choice.split("|")) == read_yaml(WORDS).data.keys()
-    assert {path.stem.partition("-")[0] for path in (APP / "translations").iterdir()} == set(choice.split("|"))
+    assert {path.stem for path in (APP / "translations").iterdir()} == LANGUAGES
+    assert {name.partition("-")[0] for name in LANGUAGES} >= set(choice.split("|"))
     (offered,) = re.findall(r"what it speaks: ([^;]+);", str(inspect.signature(COMMAND.work).parameters["language"]))
     assert re.split(", | or ", offered) == choice.split("|")
 
@@ -127,6 +134,7 @@ def test_the_app_installs_versions_of_our_constraints_alone() -> None:
     assert PINS.read_text() == app_pins(), "run ./scripts/regenerate"
     installed = [words for name, words in instructions(APP / "Dockerfile") if name == "RUN" and "pip install" in words]
     assert [re.findall(r"-c (\S+)", words) for words in installed] == [["/app/constraints.txt"]]
+    assert "homerl-*.whl" in installed[0] and "--only-binary :all:" in installed[0]  # by name, anybody's homerl would do
     images = {words.partition(" ")[0] for name, words in instructions(APP / "Dockerfile") if name == "FROM"}
     assert images == {f"python:{CONTAINER['python_version']}-slim"}
     pins = PINS.read_text().splitlines()[1:]
@@ -135,25 +143,97 @@ def test_the_app_installs_versions_of_our_constraints_alone() -> None:
     assert set(pins[1:]) <= set(tested)
 
 
-def test_a_published_repository_names_its_own_address_wherever_it_names_one(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("ha.app_repository.subprocess.run", lambda *_, **__: None)  # the wheel takes a builder
-    write_repository("https://git.example.org/me/agent", tmp_path / "new")
-    files = {path.relative_to(tmp_path / "new"): path for path in (tmp_path / "new").rglob("*") if path.is_file()}
-    assert not any(UNPUBLISHED in path.read_text() for path in files.values())
-    manifest = json.loads(files[Path("custom_components/homerl/manifest.json")].read_text())
-    assert manifest["issue_tracker"] == "https://git.example.org/me/agent/issues"
-    assert manifest["documentation"].startswith("https://git.example.org/me/agent#")
-    for file in ("repository.yaml", "app/config.yaml"):
-        assert yaml.safe_load(files[Path(file)].read_text())["url"] == "https://git.example.org/me/agent"
-    assert Path("app/constraints.txt") in files and os.access(files[Path("app/run.sh")], os.X_OK)
+@pytest.fixture
+def published(tmp_path: Path, monkeypatch) -> Callable[..., Path]:
+    """Writes a repository without its wheel, which takes a builder."""
+    monkeypatch.setattr("ha.app_repository.subprocess.run", lambda *_, **__: None)
+
+    def write(address: str | None, image: str | None = None) -> Path:
+        write_repository(tmp_path / "new", address, image)
+        return tmp_path / "new"
+
+    return write
+
+
+def test_a_published_repository_names_its_own_address_wherever_it_names_one(published) -> None:
+    address = "https://github.com/Me/agent"
+    new = published(address, find_image(address))
+    texts = [path.read_text() for path in new.rglob("*") if path.is_file() and path.suffix != ".png"]
+    assert not any("homerl.example" in text for text in texts)
+    manifest = json.loads((new / "custom_components/homerl/manifest.json").read_text())
+    assert manifest["issue_tracker"] == "https://github.com/Me/agent/issues"
+    assert manifest["documentation"].startswith("https://github.com/Me/agent#")
+    assert "repository_url=https%3A%2F%2Fgithub.com%2FMe%2Fagent)" in (new / "README.md").read_text()
+    config = yaml.safe_load((new / "app/config.yaml").read_text())
+    assert config == CONFIG | {"url": address, "image": "ghcr.io/me/agent"}
+    assert yaml.safe_load((new / "repository.yaml").read_text())["url"] == address
     with pytest.raises(ValueError, match="holds files"):
-        write_repository("https://git.example.org/me/agent", tmp_path / "new")
+        published(address)
 
 
-@pytest.mark.parametrize("address", ["git@github.com:me/agent", "http://h/me/agent", "https://h", "https://h/a b", ""])
+def test_a_published_repository_has_what_the_app_store_and_hacs_show(published) -> None:
+    new = published("https://git.example.org/me/agent", find_image("https://git.example.org/me/agent"))
+    files = "config.yaml Dockerfile constraints.txt README.md DOCS.md CHANGELOG.md icon.png logo.png run.sh start.py"
+    assert {path.name for path in (new / "app").iterdir()} == {*files.split(), "translations"}
+    assert os.access(new / "app/run.sh", os.X_OK)
+    assert "image" not in yaml.safe_load((new / "app/config.yaml").read_text())  # nobody knows where it would lie
+    changes = (new / "app/CHANGELOG.md").read_text()
+    assert f"## {homerl.__version__}" in changes and "](" not in changes
+    labels = dict(instructions(new / "app/Dockerfile"))["LABEL"]
+    assert 'io.hass.type="app"' in labels and f'io.hass.arch="{"|".join(CONFIG["arch"])}"' in labels
+    assert {"repository.yaml", "hacs.json", "README.md", "custom_components", "app"} < {path.name for path in new.iterdir()}
+    workflow = yaml.safe_load((new / ".github/workflows/publish.yaml").read_text())
+    build = next(step["with"] for step in workflow["jobs"]["image"]["steps"] if "build-push" in step.get("uses", ""))
+    processors = {"aarch64": "linux/arm64", "amd64": "linux/amd64"}
+    assert {processors[one] for one in CONFIG["arch"]} == set(build["platforms"].split(","))
+
+
+def test_without_an_address_it_is_for_the_shares_of_one_home(published) -> None:
+    assert (published(None) / "app/config.yaml").read_text() == (APP / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("address", "image"),
+    [
+        ("https://github.com/Me/Agent", "ghcr.io/me/agent"),
+        ("https://gitlab.com/a/b/agent", "registry.gitlab.com/a/b/agent"),
+        ("https://git.example.org/me/agent", None),
+    ],
+)
+def test_the_image_lies_beside_the_repository(address: str, image: str | None) -> None:
+    assert find_image(address) == image
+
+
+def test_the_address_of_the_project_says_those_of_the_app(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[project.urls]\nRepository = "https://github.com/Me/homerl"\n')
+    assert project.app_address == "https://github.com/Me/homerl-app"
+    assert find_image(project.app_address) == "ghcr.io/me/homerl-app"
+
+
+def size_of(picture: Path) -> tuple[int, int]:
+    """Width and height of a PNG with transparency."""
+    head = picture.read_bytes()[:26]
+    width, height, depth, colours = struct.unpack(">IIBB", head[16:26])
+    assert head.startswith(b"\x89PNG") and (depth, colours) == (8, 6), picture
+    return width, height
+
+
+def test_pictures_have_the_sizes_that_home_assistant_asks_for() -> None:
+    brand = {path.name: size_of(path) for path in (COMPONENT / "brand").iterdir()}
+    assert {COMPONENT / "brand" / name for name in brand} | {APP / "icon.png", APP / "logo.png"} == PICTURES.keys()
+    assert brand["icon.png"] == (256, 256) and brand["icon@2x.png"] == (512, 512)
+    assert 128 <= brand["logo.png"][1] <= 256 <= brand["logo@2x.png"][1] <= 512  # of the shorter side
+    assert brand["dark_logo.png"] == brand["logo.png"] and brand["dark_logo@2x.png"] == brand["logo@2x.png"]
+    assert size_of(APP / "icon.png") == (128, 128) and size_of(APP / "logo.png")[0] <= 250
+
+
+@pytest.mark.parametrize(
+    "address", ["git@github.com:me/agent", "http://h/me/agent", "https://h", "https://h/a b", f"{UNPUBLISHED}/a"]
+)
 def test_what_is_no_address_of_a_repository_is_refused(address: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="OWNER/NAME"):
-        write_repository(address, tmp_path / "new")
+        write_repository(tmp_path / "new", address, None)
     assert not (tmp_path / "new").exists()
 
 

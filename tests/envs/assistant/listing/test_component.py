@@ -65,9 +65,9 @@ def agent_added(tmp_path: Path) -> Iterator[tuple[str, str]]:
         flow = api("POST", "config/config_entries/flow", handler="homerl")
         assert flow["type"] == "form" and flow["step_id"] == "user"
         done = api("POST", f"config/config_entries/flow/{flow['flow_id']}", url=agent.url)
-        assert done["type"] == "create_entry" and done["title"] == "scripted"
+        assert done["type"] == "create_entry" and done["title"] == "homerl"
         entry = done["result"]["entry_id"]
-        yield entry, "conversation.scripted"
+        yield entry, "conversation.homerl"  # it is not called after its model
         api("DELETE", f"config/config_entries/entry/{entry}")
 
 

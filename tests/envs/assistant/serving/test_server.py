@@ -18,6 +18,7 @@ import pytest
 from running import running as running_at
 from serving import Says, call_of, device_of, serve_home
 
+import homerl
 from homerl.envs.assistant.serving import caretaker
 from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint, parse_dialogue
 from homerl.envs.core.documents import InputError
@@ -61,7 +62,7 @@ def post(port: int, body: bytes, headers: dict[str, str]) -> int:
 def test_it_says_that_it_is_an_agent(running):
     _, _, port = running
     (model,) = json.loads(get(port, "/v1/models").read())["data"]
-    assert model["homerl"] == {"serves": "agent"}
+    assert model["homerl"] == {"serves": "agent", "version": homerl.__version__, "mode": "act"}
 
 
 def test_a_chat_acts_whole_and_streamed(running):

@@ -19,15 +19,14 @@ PLATFORMS = (Platform.AI_TASK, Platform.CONVERSATION)
 
 
 async def async_setup_entry(hass: HomeAssistant, entry: ConfigEntry[Agent]) -> bool:
-    """Set up an agent that answers."""
-    agent = Agent(async_get_clientsession(hass), entry.data[CONF_URL], entry.data.get(CONF_API_KEY))
+    """Set up an agent that answers. The entry keeps it if it does not, for its diagnostics."""
+    entry.runtime_data = agent = Agent(async_get_clientsession(hass), entry.data[CONF_URL], entry.data.get(CONF_API_KEY))
     try:
-        await agent.name()
+        await agent.read_facts()
     except KeyRefused as error:
         raise ConfigEntryAuthFailed(f"{agent.url}: {error}") from error
     except AgentError as error:
         raise ConfigEntryNotReady(f"{agent.url}: {error}") from error
-    entry.runtime_data = agent
     await hass.config_entries.async_forward_entry_setups(entry, PLATFORMS)
     return True
 

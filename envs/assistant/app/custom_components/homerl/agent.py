@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 from homeassistant.exceptions import HomeAssistantError
+from homeassistant.util import dt
 from yarl import URL
 
 PATIENCE = aiohttp.ClientTimeout(total=90)  # seconds; the agent itself gives a sentence a minute
+KEPT = 10  # errors that are remembered
 
 
 class AgentError(HomeAssistantError):
@@ -37,20 +40,42 @@ def base_of(address: str) -> str:
 
 
 @dataclass(frozen=True)
+class AgentFacts:
+    """What an agent says of itself. An older one says neither its version nor its mode."""
+
+    model: str
+    version: str | None = None
+    mode: str | None = None
+
+
+@dataclass(frozen=True)
+class AgentFailure:
+    """When the agent failed, what was said of it, and the kind of the cause: neither has an address or a key."""
+
+    time: str
+    said: str
+    cause: str
+
+
+@dataclass
 class Agent:
-    """An agent that is served at `url`, which ends in `/v1`."""
+    """An agent that is served at `url`, which ends in `/v1`; what it last said of itself, and its last failures."""
 
     session: aiohttp.ClientSession
     url: str
     key: str | None = None
+    facts: AgentFacts | None = None
+    failures: deque[AgentFailure] = field(default_factory=lambda: deque(maxlen=KEPT))
 
-    async def name(self) -> str:
-        """The name of its model. Raises `AgentError`, or `NoAgent` if the server does not say that it is an agent."""
+    async def read_facts(self) -> AgentFacts:
+        """Ask what it is. Raises `AgentError`, or `NoAgent` if the server does not say that it is an agent."""
         async with self._asked("GET", "models") as response:
             (model, *_) = (await response.json())["data"] or [{}]
-            if (model.get("homerl") or {}).get("serves") != "agent":
+            told = model.get("homerl") or {}
+            if told.get("serves") != "agent":
                 raise NoAgent("What answers is no agent of homerl, or an older one.")
-            return str(model["id"])
+            self.facts = AgentFacts(str(model["id"]), told.get("version"), told.get("mode"))
+            return self.facts
 
     async def parts(
         self, messages: Sequence[Mapping[str, str]], care: Mapping[str, Any], form: Mapping[str, Any] | None = None
@@ -69,11 +94,11 @@ class Agent:
                     return
                 if told and (part := json.loads(told)["choices"][0]["delta"].get("content")):
                     yield part
-        raise AgentError("The agent broke off.")
+            raise AgentError("The agent broke off.")
 
     @asynccontextmanager
     async def _asked(self, method: str, path: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer, whose reading is guarded too: whatever is wrong with it is an `AgentError`."""
+        """An answer, whose reading is guarded too: whatever is wrong with it is an `AgentError`, which is remembered."""
         head = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         try:
             async with self.session.request(
@@ -84,7 +109,15 @@ class Agent:
                 if response.status != 200:
                     raise AgentError(f"The agent has an error of its own, {response.status}.")
                 yield response
+        except AgentError as error:
+            self._remember(error, error)
+            raise
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise AgentError("The agent does not answer.") from error
+            raise self._remember(AgentError("The agent does not answer."), error) from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise AgentError("What answers is no agent of homerl.") from error
+            raise self._remember(AgentError("What answers is no agent of homerl."), error) from error
+
+    def _remember(self, error: AgentError, cause: Exception) -> AgentError:
+        """The error, of which the list of failures keeps what is no secret."""
+        self.failures.append(AgentFailure(dt.utcnow().isoformat(timespec="seconds"), str(error), type(cause).__name__))
+        return error

@@ -27,6 +27,7 @@ from homeassistant.helpers.selector import (
     TextSelectorType,
 )
 from homeassistant.helpers.service_info.hassio import HassioServiceInfo
+from yarl import URL
 
 from .agent import Agent, AgentError, KeyRefused, NoAgent, base_of
 from .const import AS_STARTED, DOMAIN, GUARD, LANGUAGE, MODE, MODES
@@ -97,7 +98,7 @@ class AgentFlow(ConfigFlow, domain=DOMAIN):
                 data = {**data, CONF_URL: base_of(data[CONF_URL])}
                 if entry is None:
                     self._async_abort_entries_match({CONF_URL: data[CONF_URL]})
-                name = await Agent(async_get_clientsession(self.hass), data[CONF_URL], data.get(CONF_API_KEY)).name()
+                await Agent(async_get_clientsession(self.hass), data[CONF_URL], data.get(CONF_API_KEY)).read_facts()
             except ValueError:
                 errors[CONF_URL] = "invalid_url"
             except KeyRefused:
@@ -109,9 +110,13 @@ class AgentFlow(ConfigFlow, domain=DOMAIN):
             else:
                 if entry is not None:
                     return self.async_update_reload_and_abort(entry, data=data)
-                return self.async_create_entry(title=name, data=data)
+                return self.async_create_entry(title=self._new_title(data[CONF_URL]), data=data)
         shown = self.add_suggested_values_to_schema(form, given) if given else form
         return self.async_show_form(step_id=step, data_schema=shown, errors=errors)
+
+    def _new_title(self, url: str) -> str:
+        """What a new agent and its entities are called: homerl, and behind the first one its host. Its model may change."""
+        return f"{DOMAIN} {URL(url).authority}" if self._async_current_entries() else DOMAIN
 
     @staticmethod
     @callback

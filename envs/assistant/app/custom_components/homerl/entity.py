@@ -21,11 +21,14 @@ class AgentEntity(Entity):
     def __init__(self, entry: ConfigEntry[Agent], key: str) -> None:
         """Take the entry of the agent. `key` tells its entities apart."""
         self.agent, self.entry = entry.runtime_data, entry
+        facts = self.agent.facts
         self._attr_unique_id = f"{entry.entry_id}_{key}"
         self._attr_device_info = DeviceInfo(
             identifiers={(DOMAIN, entry.entry_id)},
             name=entry.title,
             manufacturer="homerl",
+            model=facts and facts.model,
+            sw_version=facts and facts.version,
             entry_type=DeviceEntryType.SERVICE,
         )
 
