@@ -84,6 +84,7 @@ from homerl.train.training_setup import (
 from homerl.train.update.distillation import add_teacher_advantages, make_teacher
 from homerl.train.update.evaluation import HeldOutEvaluation
 from homerl.train.update.objective import RolloutObjective, SampledTokens, collect_sampled_tokens
+from homerl.train.update.play_only import play_all_updates
 from homerl.train.update.policy_and_reference import ReferenceModel, add_scoring_head, prepare_policy
 from homerl.train.watch.lost_signal import Sentinel, refuse_other_sampler, signal_metrics
 from homerl.train.watch.metrics_log import PanelsCallback, WandbScalars, log_artifacts, log_transcripts, metric_reporters
@@ -115,8 +116,6 @@ def train_rlve(recipe: RLVERecipe) -> Path:
         )
         arguments = make_rlve_arguments(recipe)
         if settings.play_only:
-            from homerl.train.update.play_only import play_all_updates
-
             return play_all_updates(recipe, player, tokenizer)
         with load_unsharded():
             trainer = RLVETrainer(recipe, player, load_trainable_model(recipe, source), tokenizer, arguments)
