@@ -9,12 +9,12 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import product
 from typing import Any, get_type_hints
 
-from homerl.envs.core.world import ContractError, StepFacts, ToolCall, require_clause
+from homerl.envs.core.world import ContractError, StepFacts, ToolCall, name_example, require_clause
 
 
 def refuse_negative_settings(settings: Mapping[str, Any]) -> None:
@@ -111,9 +111,26 @@ def check_reward(reward: Reward) -> None:
         reward.check(settings)
     except ValueError as error:
         raise ContractError(f"the settings cannot be used: {error}") from error
-    for facts, on in product(SAMPLE_FACTS, (False, True)):
-        switches = dict.fromkeys(reward.switches, on)
-        earned, again = (reward.earn(facts, **settings, **switches) for _ in range(2))
-        number = isinstance(earned, int | float) and math.isfinite(earned)
-        require_clause(number, f"it earns {earned!r}, which is no finite number", facts, "step")
-        require_clause(earned == again, "the same step earns something else the second time", facts, "step")
+    for (number, facts), on in product(enumerate(SAMPLE_FACTS, 1), (False, True)):
+        given = settings | dict.fromkeys(reward.switches, on)
+        what, example = f"step {number} of {len(SAMPLE_FACTS)}", _SampleCall(facts, given)
+        with name_example(reward.earn, what, example):
+            earned, again = (reward.earn(facts, **given) for _ in range(2))
+            finite = isinstance(earned, int | float) and math.isfinite(earned)
+            require_clause(finite, f"it earns {earned!r}, which is no finite number", example, what)
+            differs = f"the same step earns {earned!r}, and {again!r} the second time"
+            require_clause(earned == again, differs, example, what)
+
+
+@dataclass(frozen=True)
+class _SampleCall:
+    """What a reward was given, of which a message shows what differs from the defaults."""
+
+    facts: StepFacts
+    settings: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        first = StepFacts(0, 0.0, 0.0)
+        said = {one.name: getattr(self.facts, one.name) for one in fields(self.facts)}
+        told = {name: value for name, value in said.items() if name == "turn" or value != getattr(first, name)}
+        return ", ".join(f"{name}={value!r}" for name, value in {**told, **self.settings}.items())

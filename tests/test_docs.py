@@ -83,6 +83,7 @@ NOT_RUN = {
     "docs/interop.md": {
         "homerl serve-env --openenv": "it serves until it is stopped; scripts/check_interop runs its tests",
         "python recipes/openenv/": "scripts/check_interop runs them without a model",
+        "homerl check-plugin my_rewards/": "it needs the reader's file; tests/homerl/app/test_check_plugin.py runs its own",
     },
     "docs/recipes.md": {"accelerate launch recipes/sft_8b.yaml": GPU, "torchrun": GPU},
     "docs/training.md": {
@@ -90,6 +91,8 @@ NOT_RUN = {
         "accelerate launch": GPU,
         "homerl compare": TRAINED,
         "homerl run rlve_aligned": GPU,
+        "homerl run recipes/rlve_full.yaml": GPU,
+        "homerl view episode runs/looked": TRAINED,
         "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU,
         "scripts/gpu_report": GPU,
         "scripts/gpu_bundle": "it downloads 360 MB; tests/homerl/app/test_gpu_bundle.py makes a small bundle",
@@ -123,7 +126,10 @@ NOT_RUN = {
         "homerl export": "it needs a model that GPUs trained",
         "vllm serve": GPU,
     },
-    "docs/results/interop.md": {"scripts/bench_openenv": "it needs OpenEnv's package, and its result depends on the clock"},
+    "docs/results/interop.md": {
+        "scripts/bench_openenv": "it needs OpenEnv's package, and its result depends on the clock",
+        "scripts/bench_capture_proxy": "its result depends on the clock",
+    },
     "docs/results/smollm2.md": {
         "homerl": "it needs the weights of SmolLM2",
         "scripts/write_twelve_entity_home": "tests/envs/assistant/listing/test_twelve.py runs what is behind it",

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal, Self
@@ -226,6 +228,24 @@ def require_clause(holds: Any, clause: str, tried: Any = None, what: str = "trie
         raise ContractError(f"{clause} ({what}: {tried!r})")
 
 
+@contextmanager
+def name_example(function: Any, what: str, example: Any) -> Iterator[None]:
+    """Let what a plug-in's function raises within the context be a `ContractError` that names file, line and example.
+
+    A clause that is broken there names the function's first line.
+    """
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    file, line = (code.co_filename, code.co_firstlineno) if code else (None, None)
+    try:
+        yield
+    except ContractError as error:
+        raise ContractError(f"{file}:{line}: {error}" if code else str(error)) from error
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if code is None or frame.filename == file]
+        place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else f"{file}:{line}"
+        raise ContractError(f"{place}: it fails with {type(error).__name__}: {error} ({what}: {example!r})") from error
+
+
 def check_world(world: World, actions: Iterable[Action]) -> None:
     """Play actions in a world and check every clause of the contract at each step.
 
@@ -246,7 +266,8 @@ def check_world(world: World, actions: Iterable[Action]) -> None:
         frozen = copy.deepcopy(dict(action))
         key, twin = world.state_key(), world.fork()
         _require_of_action(twin.state_key() == key, "a fork has another state key", action)
-        here, there = world.step(action), twin.step(action)
+        with name_example(world.step, "action", action):
+            here, there = world.step(action), twin.step(action)
         _require_of_action(dict(action) == frozen, "step changed its action", action)
         _check_step_result(here, action)
         _require_of_action(here == there, "equal keys behaved differently", action)

@@ -245,6 +245,9 @@ class RolloutSettings(OptimSettings):
     group: int = Field(8, ge=2, description="Rollouts of a blueprint, which are compared.")
     iterations: int = Field(1, ge=1, description="Optimizer updates on each batch.")
     credit: CreditName = Field("step", description="How rewards become advantages.")
+    play_only: bool = field_left_out_at_default(
+        "Whether the groups of all updates are only played and stored with their tokens; nothing is trained.", False
+    )
     store_tokens: bool = field_left_out_at_default(
         "Whether rollouts are stored with their tokens, for `from_rollouts` of another run.", False
     )
@@ -484,6 +487,13 @@ def _find_rlve_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
                 "rlve.async_rollouts",
                 "set it to 0 with `from_rollouts`",
             )
+    if isinstance(recipe, RLVESections) and recipe.rlve.play_only:
+        if recipe.run != "rlve":
+            yield "a flywheel needs the model that `play_only` does not train", "rlve.play_only", "take `run: rlve`"
+        if recipe.rlve.from_rollouts:
+            yield "stored rollouts are not played again", "rlve.play_only", "leave out it, or `rlve.from_rollouts`"
+        if has_sharded_weights(recipe):
+            yield "a model that only plays is whole on each GPU", "parallel", "take `ddp`, or `kind: server` as the engine"
     if isinstance(recipe, RLVESections) and (program := recipe.agent):
         if shutil.which(program.command[0], path=program.env.get("PATH")) is None:
             yield f"there is no program {program.command[0]}", "agent.command", "install it, or name its path"

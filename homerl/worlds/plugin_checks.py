@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from homerl.envs.core.world import check_world, require_clause, tool_call_to_action
+from homerl.envs.core.world import check_world, name_example, require_clause, tool_call_to_action
 from homerl.play.episode import Episode
 from homerl.play.loop import User, play
 from homerl.play.replay import replay_differences
@@ -31,12 +31,14 @@ def check_world_adapter(world: WorldAdapter) -> None:
     """
     recipe = world.recipe.model_validate({"world": world.name})
     for seed in SEEDS:
-        blueprint, again = (world.make_blueprint(recipe, "train", seed) for _ in range(2))
+        with name_example(world.make_blueprint, "seed", seed):
+            blueprint, again = (world.make_blueprint(recipe, "train", seed) for _ in range(2))
         require_clause(blueprint == again, "the same seed makes another blueprint", seed, "seed")
         data = blueprint.model_dump(mode="json")
         require_clause(data.get("world", world.name) == world.name, "a blueprint names another world", seed, "seed")
         require_clause(world.blueprint.model_validate(data) == blueprint, "a blueprint is not read as written", seed, "seed")
-        start, other = world.begin(blueprint), world.begin(blueprint)
+        with name_example(world.begin, "seed", seed):
+            start, other = world.begin(blueprint), world.begin(blueprint)
         require_clause(start.state_key() == other.state_key(), "the same blueprint begins in another state", seed, "seed")
         require_clause(not all(start.met()), "all goals are met before anybody acts", seed, "seed")
         played = _play_once(Episode.from_situation(start.fork()), world, ScriptedUser(blueprint.seed))
@@ -85,7 +87,9 @@ class _WatchedUser:
 
     async def speak(self, episode: Episode) -> Utterance:
         before = (episode.situation.state_key(), [*episode.messages], len(episode.steps), episode.turn)
-        utterance = await self.user.speak(episode)
+        spoke = f"turn {episode.turn}, after it said"
+        with name_example(self.user.speak, spoke, [said.text for said in self.said]):
+            utterance = await self.user.speak(episode)
         require_clause(isinstance(utterance, Utterance), "`speak` gives no `Utterance`", utterance, "given")
         require_clause(isinstance(utterance.text, str), "an utterance's text is no text", utterance, "said")
         after = (episode.situation.state_key(), episode.messages, len(episode.steps), episode.turn)

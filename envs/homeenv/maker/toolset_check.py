@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from homerl.envs.core.world import check_world, require_clause
+from homerl.envs.core.world import check_world, name_example, require_clause
 from homerl.envs.homeenv.maker.make import HomeRecipe, HomeSampler, make_home
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
@@ -20,7 +20,8 @@ def check_toolset(name: str) -> None:
     for language, text in toolset.instruction.items():
         require_clause(isinstance(text, str), "an instruction is no text", language, "language")
     for home in (HomeSampler.sample_test(), make_home(3, HomeRecipe(devices=(12, 12)))):
-        tools = toolset.tools_of_home(home)
+        with name_example(toolset.offer, "devices of the home", len(home.plan.devices)):
+            tools = toolset.tools_of_home(home)
         require_clause(tools, "a home has no tools", len(home.plan.devices), "devices of the home")
         env = HomeEnv(home, toolset=name)
         env.action_space.seed(0)

@@ -7,7 +7,7 @@ what a person decides by comes first; every key with its value comes last, and o
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -88,7 +88,10 @@ def _find_missing_gpus(recipe: BaseRecipe) -> list[str]:
 def _find_missing_packages(recipe: BaseRecipe) -> list[str]:
     serves = any(settings.serve for settings in chat_models_of_recipe(recipe).values())
     deepspeed = recipe.run in (*TRAININGS, "flywheel") and parallel_mode(recipe).startswith("zero")
-    engine = chosen_engine(recipe.rlve).packages if hasattr(recipe, "rlve") else {}
+    engine: Mapping[str, str] = {}
+    if hasattr(recipe, "rlve"):
+        kind = chosen_engine(recipe.rlve)
+        engine = {} if kind.has_own_weights and recipe.rlve.play_only else kind.packages
     reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
     missing = {"deepspeed": GPU} if deepspeed and importlib.util.find_spec("deepspeed") is None else {}
     model: ModelSettings | None = getattr(recipe, "model", None)

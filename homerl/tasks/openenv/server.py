@@ -44,6 +44,7 @@ from homerl.host.web_server import (
 )
 from homerl.tasks.load_tasks import load_splits
 from homerl.tasks.openenv.forks import ForkMessages, ForkStore
+from homerl.tasks.openenv.message_limits import LimitMessages
 from homerl.tasks.openenv.messages import TaskAction, TaskObservation, TaskState
 from homerl.tasks.task_env import AgentReply, Task, TaskEnv, TaskList, Turn
 
@@ -364,6 +365,7 @@ def build_task_app(splits: Mapping[str, TaskList], sessions: int = 256, fork: bo
     app.add_exception_handler(IndexError, _refuse_request)
     if fork:
         app.add_middleware(ForkMessages, server=server)
+    app.add_middleware(LimitMessages)
     return app
 
 

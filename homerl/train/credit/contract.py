@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import homerl.train.credit
 from homerl.envs.core.model import Model
 from homerl.envs.core.plugins import discover, sort_plugins
-from homerl.envs.core.world import require_clause
+from homerl.envs.core.world import name_example, require_clause
 
 Keys = TypeVar("Keys", bound=Model)
 
@@ -106,6 +106,21 @@ SAMPLE_GROUPS: tuple[Group, ...] = (
 )
 
 
+def _check_rule(mode: CreditMode[Any], settings: Any, group: Group, what: str) -> None:
+    """Check the rule of a mode on a group. Raises `ContractError`."""
+    given = copy.deepcopy(group)
+    credit, again = (mode.rule(given, settings) for _ in range(2))
+    require_clause(given == group, "`rule` changed the group that it was given", group, what)
+    require_clause(len(credit) == len(group), f"`rule` gives {len(credit)} rollouts for {len(group)}", group, what)
+    for number, (row, played) in enumerate(zip(credit, group, strict=True), 1):
+        of = f"`rule` gives {len(row)} advantages for {len(played.rewards)} steps of rollout {number}"
+        require_clause(len(row) == len(played.rewards), of, group, what)
+    finite = all(isinstance(value, int | float) and math.isfinite(value) for row in credit for value in row)
+    require_clause(finite, f"an advantage is no finite number: {credit}", group, what)
+    same = [*map(list, credit)] == [*map(list, again)]
+    require_clause(same, f"`rule` gives something else the second time: {credit}, then {again}", group, what)
+
+
 def check_credit_mode(mode: CreditMode[Any], settings: Any) -> None:
     """Check what the trainer needs of a credit mode, on groups of different lengths, with and without states.
 
@@ -120,19 +135,11 @@ def check_credit_mode(mode: CreditMode[Any], settings: Any) -> None:
     mode.keys()  # each key has a default
     refusals = [*mode.refuse(settings, 8)]
     require_clause(all(isinstance(why, str) for why in refusals), "`refuse` yields something that is no text", refusals)
-    for group in SAMPLE_GROUPS:
-        given = copy.deepcopy(group)
-        credit, again = (mode.rule(given, settings) for _ in range(2))
-        require_clause(given == group, "`rule` changed the group that it was given", group, "group")
-        require_clause(len(credit) == len(group), f"`rule` gives {len(credit)} rollouts for {len(group)}", group, "group")
-        for row, played in zip(credit, group, strict=True):
-            of = f"`rule` gives {len(row)} advantages for {len(played.rewards)} steps"
-            require_clause(len(row) == len(played.rewards), of, group, "group")
-        finite = all(isinstance(value, int | float) and math.isfinite(value) for row in credit for value in row)
-        require_clause(finite, f"an advantage is no finite number: {credit}", group, "group")
-        require_clause(
-            [*map(list, credit)] == [*map(list, again)], "`rule` gives something else the second time", group, "group"
-        )
-    figures = mode.metrics(SAMPLE_GROUPS, settings)
+    for number, group in enumerate(SAMPLE_GROUPS, 1):
+        what = f"group {number} of {len(SAMPLE_GROUPS)}"
+        with name_example(mode.rule, what, group):
+            _check_rule(mode, settings, group, what)
+    with name_example(mode.metrics, "groups", SAMPLE_GROUPS):
+        figures = mode.metrics(SAMPLE_GROUPS, settings)
     named = all(name.startswith(f"{mode.name}/") for name in figures)
     require_clause(named, f"a metric is not named `{mode.name}/...`", [*figures])

@@ -20,7 +20,15 @@ from typing import Any
 from homerl.envs.core.documents import InputError
 from homerl.models.policy.policy_agent import TokenLedger
 from homerl.play.replay import add_step_rewards
-from homerl.play.trajectory import locate_row_errors, read_rows, trajectory_from_row, trajectory_to_row, write_rows
+from homerl.play.trajectory import (
+    Trajectory,
+    locate_row_errors,
+    read_rows,
+    trajectory_from_row,
+    trajectory_to_row,
+    uniform_rows,
+    write_rows,
+)
 from homerl.rewards.composite import RewardWeights
 from homerl.train.data.rollout import Rollout
 
@@ -34,6 +42,13 @@ def write_group(run: Path, number: int, replaced: int, rollouts: Sequence[Rollou
     path = _group_file(run, number, replaced)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_rows(path, map(_rollout_to_row, rollouts))
+
+
+def write_update_rollouts(run: Path, update: int, trajectories: Sequence[Trajectory]) -> None:
+    """Write the trajectories of an update, without tokens, to the folder of a run."""
+    folder = run / "rollouts"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_rows(folder / f"update_{update:06d}.jsonl", uniform_rows(lambda: map(trajectory_to_row, trajectories)))
 
 
 def _rollout_to_row(rollout: Rollout) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class SamplerSettings(Protocol):
     temperature: float
     head: str
     async_rollouts: int
+    play_only: bool
     engine: Any
 
 
@@ -54,6 +55,10 @@ class EngineRecipe(Protocol):
     @property
     def model(self) -> ModelSettings:
         """The model that is trained."""
+
+    @property
+    def rlve(self) -> SamplerSettings:
+        """The section of rollouts."""
 
 
 class PolicyTrainer(Protocol):
@@ -95,6 +100,13 @@ class TrainedEngine(Engine, Protocol):
 
     def awake(self) -> AbstractContextManager[object]:
         """The context of all sampling of an update. The trainer does not work in it, except with `async_rollouts`."""
+
+
+class ServedEngine(TrainedEngine, Protocol):
+    """An engine with weights of its own (`EngineKind.has_own_weights`), which can sample from them as they are."""
+
+    def sample_as_served(self, policy: PolicyTrainer) -> None:
+        """Sample from these weights, in place of `attach` and `sync`. `policy` has no model."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +160,7 @@ class EngineKind(ABC):
     keys: type[Model] = Model  # a pydantic model of the engine's own keys, each with a default; `rlve.engine` has them
     exact: bool = False  # samples with the trainer's own forward pass, so no importance ratio is needed
     shares_gpu: bool = True  # cannot sample while the trainer works (`async_rollouts`)
+    has_own_weights: bool = False  # what it makes is a `ServedEngine`: with `play_only` no model is loaded
     packages: Mapping[str, str] = {}  # required packages, and how to install each
 
     @abstractmethod

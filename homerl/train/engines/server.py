@@ -33,7 +33,7 @@ from homerl.host.processes import free_port, is_main_process
 from homerl.host.terminal import print_error
 from homerl.models.policy.policy_agent import Sample
 from homerl.play.faults import InfraError, RequestRefused
-from homerl.train.engines.contract import PolicyTrainer, SamplerSettings, TrainedEngine
+from homerl.train.engines.contract import EngineRecipe, PolicyTrainer, Refusal, SamplerSettings, TrainedEngine
 from homerl.train.engines.weight_sync import PrefixHits, SyncedEngine, SyncedEngineKind
 from homerl.train.watch.phase_deadlines import PhaseTimer, RunStalled
 
@@ -59,6 +59,12 @@ class ServerPool:
         self.trainer, self.phases = trainer, phases
         for server in self.servers:
             server.attach(trainer, phases)
+
+    def sample_as_served(self, policy: PolicyTrainer) -> None:
+        """Sample from the weights that the servers have."""
+        self.trainer = policy
+        for server in self.servers:
+            server.sample_as_served(policy)
 
     def sync(self, version: int) -> None:
         """Send the weights to each server that answers; connect anew with those that are back."""
@@ -199,6 +205,10 @@ class ServerEngine(SyncedEngine):
         self._ask_from_first_rank(partial(super().attach, trainer, phases))
         [self._freezes] = broadcast_object_list([can_freeze_requests(self.url)])  # all ranks must agree
 
+    def sample_as_served(self, policy: PolicyTrainer) -> None:
+        """Sample from the weights that the server has, in place of `attach` and `sync`. The version stays -1."""
+        self.trainer = policy
+
     def sync(self, version: int) -> None:
         """Send the weights while the server samples nothing. One rank sends; all ranks wait."""
         import torch
@@ -330,7 +340,11 @@ class PolicyServerKind(SyncedEngineKind):
 
     name, order, keys = "server", 2, ServerKeys
     sentence = "a vLLM server on other GPUs, over HTTP in token ids"
-    shares_gpu = False
+    shares_gpu, has_own_weights = False, True
+
+    def refuse(self, recipe: EngineRecipe, parallel: str) -> Iterable[Refusal]:
+        """Nothing, if the server keeps its weights; else what no server can be sent."""
+        return () if recipe.rlve.play_only else super().refuse(recipe, parallel)
 
     def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> TrainedEngine:
         """An engine on the recipe's server or servers."""
@@ -355,6 +369,8 @@ class PolicyServerKind(SyncedEngineKind):
 
         if not is_reachable(f"{url}/v1"):
             yield f"the policy server at {url} does not answer"
+            return
+        if settings.play_only:  # it need not be a trainer's server; what it omits is told with the first answer
             return
         try:
             said = json.loads(fetch_body(f"{url}/server_info?config_format=json", seconds=LOOKS))["vllm_config"]

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import homerl.train.losses
 from homerl.envs.core.model import Model
 from homerl.envs.core.plugins import discover, sort_plugins
-from homerl.envs.core.world import require_clause
+from homerl.envs.core.world import name_example, require_clause
 from homerl.train.tensor_shapes import TokenFlags, TokenLogps, TokenRollouts, TokenValues
 
 Keys = TypeVar("Keys", bound=Model)
@@ -168,22 +168,27 @@ def check_loss(loss: Loss[Any], settings: Any) -> None:
         return Tokens(logps, old[chosen], advantages[chosen], numbers)
 
     whole = tokens_of(torch.ones_like(rollout, dtype=torch.bool))
-    found = loss.losses(whole, settings)
-    for name, values in (("losses", found.losses), ("low", found.low), ("high", found.high)):
-        shape = f"`{name}` has the shape {tuple(values.shape)} for {len(rollout)} tokens"
-        require_clause(values.shape == rollout.shape, shape, counts, "tokens of the rollouts")
-    require_clause(bool(found.losses.isfinite().all()), "a loss is no finite number", found.losses.tolist(), "losses")
-    require_clause(found.losses.requires_grad, "`losses` have no gradient: they do not follow from `tokens.logps`")
-    (gradient,) = torch.autograd.grad(found.losses.sum(), [whole.logps], allow_unused=True)
-    moved = gradient is not None and bool(gradient.isfinite().all()) and bool(gradient.any())
-    require_clause(moved, "the gradient for `tokens.logps` is zero or no finite number", gradient, "gradient")
-    for number in range(len(counts)):
-        chosen = rollout == number
-        alone = loss.losses(tokens_of(chosen), settings).losses
-        same = torch.allclose(alone, found.losses[chosen], atol=1e-6)
-        require_clause(same, "a token's loss depends on other rollouts of its pass", counts, "tokens of the rollouts")
+    with name_example(loss.losses, "tokens of the rollouts", counts):
+        found = loss.losses(whole, settings)
+        for name, values in (("losses", found.losses), ("low", found.low), ("high", found.high)):
+            shape = f"`{name}` has the shape {tuple(values.shape)} for {len(rollout)} tokens"
+            require_clause(values.shape == rollout.shape, shape, counts, "tokens of the rollouts")
+        require_clause(bool(found.losses.isfinite().all()), "a loss is no finite number", found.losses.tolist(), "losses")
+        require_clause(found.losses.requires_grad, "`losses` have no gradient: they do not follow from `tokens.logps`")
+        (gradient,) = torch.autograd.grad(found.losses.sum(), [whole.logps], allow_unused=True)
+        moved = gradient is not None and bool(gradient.isfinite().all()) and bool(gradient.any())
+        require_clause(moved, "the gradient for `tokens.logps` is zero or no finite number", gradient, "gradient")
+        for number in range(len(counts)):
+            chosen = rollout == number
+            alone = loss.losses(tokens_of(chosen), settings).losses
+            same = torch.allclose(alone, found.losses[chosen], atol=1e-6)
+            require_clause(
+                same, f"a token's loss depends on other rollouts of its pass (rollout {number + 1})", counts, "tokens"
+            )
     totals = Totals(rollouts=3, tokens=8, global_tokens=16, world_size=2, max_episode_tokens=64)
     for count in (0, 1, 8):
-        weight = loss.weight(count, totals)
-        finite = isinstance(weight, int | float) and math.isfinite(weight) and weight >= 0
-        require_clause(finite, f"a token's weight is {weight!r}: no number of at least 0", count, "tokens of its rollout")
+        with name_example(loss.weight, "tokens of its rollout", count):
+            weight = loss.weight(count, totals)
+            finite = isinstance(weight, int | float) and math.isfinite(weight) and weight >= 0
+            of = f"a token's weight is {weight!r}: no number of at least 0"
+            require_clause(finite, of, count, "tokens of its rollout")

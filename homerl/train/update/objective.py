@@ -105,7 +105,8 @@ class RolloutObjective:
     all sampled tokens, of shape (tokens,): those of the policy before the first of several iterations (None if there is
     one), and those of the model that training starts from (None if `kl` is 0). Where sampler and trainer may differ, ratios
     weight the advantages and the divergences; with `dropout` in training they do, since nothing is dropped as the policy
-    samples. A token that is older than `async_rollouts` allows has advantage 0; by construction there is none.
+    samples, and with stored rollouts of older weights. A token that is older than `async_rollouts` allows has advantage 0;
+    by construction there is none.
     """
 
     def __init__(
@@ -121,7 +122,8 @@ class RolloutObjective:
         dropout: bool = False,
     ) -> None:
         self.tokens, self.settings, self.loss = tokens, settings, list_losses()[settings.loss]
-        self.exact = settings.is_exactly_on_policy and not dropout
+        now = bool((tokens.versions == update).all())  # rollouts that were stored may be of older weights
+        self.exact = settings.is_exactly_on_policy and not dropout and (now or not settings.from_rollouts)
 
         def tensor(values: np.ndarray | list[float]) -> torch.Tensor:
             return torch.as_tensor(values, dtype=torch.float32, device=device)
@@ -131,8 +133,10 @@ class RolloutObjective:
         weights = tensor([self.loss.weight(length, totals) for length in lengths])
         self.weights = weights[number_token_rollouts(lengths).to(device)]
         self.entropy_weight = settings.entropy * by_token(totals)  # a mean over all tokens, whatever the loss averages
-        self.staleness = tensor(update - tokens.versions) if settings.async_rollouts else tensor(tokens.versions * 0)
-        self.advantages = tensor(tokens.advantages) * (self.staleness <= settings.async_rollouts)
+        told = settings.async_rollouts or settings.from_rollouts
+        self.staleness = tensor(update - tokens.versions) if told else tensor(tokens.versions * 0)
+        self.oldest = math.inf if settings.from_rollouts else settings.async_rollouts
+        self.advantages = tensor(tokens.advantages) * (self.staleness <= self.oldest)
         self.sampler_logps, self.old_logps, self.reference_logps = tensor(tokens.logps), old_logps, reference_logps
 
     def __call__(self, members: list[int], scored: TargetScores) -> tuple[ScalarLoss, SumVector]:
@@ -166,7 +170,7 @@ class RolloutObjective:
             logp_gap=gap,
             ratio=ratios,
             staleness=self.staleness[at],
-            too_old=self.staleness[at] > settings.async_rollouts,
+            too_old=self.staleness[at] > self.oldest,
             masked=ratios == 0,
         )
         return loss, torch.stack([values.detach().float().sum() for values in counted])

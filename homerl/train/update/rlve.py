@@ -54,7 +54,6 @@ from transformers.integrations import WandbCallback
 from transformers.trainer_callback import ExportableState
 
 from homerl.envs.core.documents import InputError
-from homerl.play.trajectory import trajectory_to_row, uniform_rows, write_rows
 from homerl.train.data.curriculum import Curriculum, read_difficulties
 from homerl.train.data.prefixes import index_verified_trajectories
 from homerl.train.data.rollout import Rollout, RolloutPlayer, make_blueprint_cache
@@ -68,6 +67,7 @@ from homerl.train.data.rollout_batches import (
     reward_metrics,
     world_metrics,
 )
+from homerl.train.data.stored_rollouts import write_update_rollouts
 from homerl.train.engines.contract import chosen_engine
 from homerl.train.model_sources import read_max_positions
 from homerl.train.packing.packed_updates import largest_rounding_gap
@@ -84,6 +84,7 @@ from homerl.train.training_setup import (
 from homerl.train.update.distillation import add_teacher_advantages, make_teacher
 from homerl.train.update.evaluation import HeldOutEvaluation
 from homerl.train.update.objective import RolloutObjective, SampledTokens, collect_sampled_tokens
+from homerl.train.update.play_only import play_all_updates
 from homerl.train.update.policy_and_reference import ReferenceModel, add_scoring_head, prepare_policy
 from homerl.train.watch.lost_signal import Sentinel, refuse_other_sampler, signal_metrics
 from homerl.train.watch.metrics_log import PanelsCallback, WandbScalars, log_artifacts, log_transcripts, metric_reporters
@@ -94,8 +95,8 @@ from homerl.worlds.users import open_user_factory
 
 
 def train_rlve(recipe: RLVERecipe) -> Path:
-    """Train as the recipe says; return the folder of the final model. Raises `InputError` for a recipe that cannot be
-    trained.
+    """Train as the recipe says; return the folder of the final model, or of the rollouts if it only plays. Raises
+    `InputError` for a recipe that cannot be trained.
     """
     refuse_untrainable(recipe)
     source, settings = str(recipe.model.name), recipe.rlve
@@ -114,6 +115,8 @@ def train_rlve(recipe: RLVERecipe) -> Path:
             recipe.agent,
         )
         arguments = make_rlve_arguments(recipe)
+        if settings.play_only:
+            return play_all_updates(recipe, player, tokenizer)
         with load_unsharded():
             trainer = RLVETrainer(recipe, player, load_trainable_model(recipe, source), tokenizer, arguments)
         with Watchdog(trainer.phases, dict(recipe.deadlines)):
@@ -399,9 +402,6 @@ class RLVETrainer(ParallelTrainer):
         self._metrics.clear()
         super().log(logs, start_time)
         if self.accelerator.is_main_process and self.batch_rollouts and "reward" in logs:
-            folder = self.recipe.out / "rollouts"
-            folder.mkdir(parents=True, exist_ok=True)
             trajectories = [rollout.trajectory for rollout in self.batch_rollouts]
-            rows = uniform_rows(lambda: map(trajectory_to_row, trajectories))
-            write_rows(folder / f"update_{self.trained_batches:06d}.jsonl", rows)
+            write_update_rollouts(self.recipe.out, self.trained_batches, trajectories)
             log_transcripts(self.recipe, trajectories, self.state.global_step)

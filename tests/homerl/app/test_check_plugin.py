@@ -67,7 +67,15 @@ CALLS = iter(range(1000))
     [
         (earns(lambda facts: float("nan")), "it earns nan, which is no finite number"),
         (earns(lambda facts: None), "it earns None, which is no finite number"),
-        (earns(lambda facts: float(next(CALLS))), "the same step earns something else the second time"),
+        (earns(lambda facts: float(next(CALLS))), "the same step earns 0.0, and 1.0 the second time"),
+        (
+            earns(lambda facts: 1 / len(facts.blocked)),
+            r"test_check_plugin.py:\d+: .*ZeroDivisionError.*\(step 1 of 6: turn=1\)",
+        ),
+        (
+            earns(lambda facts: 1 / (2 - facts.turn)),
+            r"ZeroDivisionError.*\(step 3 of 6: turn=2, .*blocked=\('unknown_device',\)",
+        ),
         (earns(lambda facts, most: 0.0), "the setting 'most' lacks a type or a default"),
         (replace(earns(lambda facts: 0.0), weight=-1.0), "the weight is below 0"),
     ],
@@ -197,7 +205,8 @@ def test_a_file_is_checked_in_a_process_of_its_own(tmp_path):
     file = tmp_path / "mine.py"
     (tmp_path / "other.py").write_text("a neighbour that is no plug-in")
     file.write_text(GOOD.format(earned="1 / 0"))
-    with pytest.raises(InputError, match=r"a reward: it fails: ZeroDivisionError: division by zero \(line 2\)") as error:
+    told = rf"{file}:2: it fails with ZeroDivisionError: division by zero \(step 1 of 6: turn=1\)"
+    with pytest.raises(InputError, match=told) as error:
         check_plugin_file(file)
     assert str(file) in str(error.value) and "docs/recipes.md" in str(error.value)
     file.write_text(GOOD.format(earned="0.0"))

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
 from homerl.envs.core.documents import InputError
+from homerl.models.policy.chat_template import without_generation_tags
 from homerl.play.trajectory import read_rows, trajectory_from_row
 from homerl.report.cards.exported_data import FACTS, write_data_export
 from homerl.synth.recipe import SynthesisConfig
@@ -79,12 +80,19 @@ def test_openais_form_has_the_same_rows_and_says_what_is_not_learnt(exported):
     assert unlearnt, "a recovery has a refused call"
 
 
-def test_trls_sft_learns_what_the_assistant_said_and_nothing_else(exported, tiny: Path, tmp_path: Path):
+@pytest.mark.parametrize("template", ["trained", "exported", "qwen3"])
+def test_trls_sft_learns_what_the_assistant_said_and_nothing_else(exported, tiny: Path, tmp_path: Path, template):
+    """With the template of a model that homerl has trained, of one that it has exported, and with one that TRL knows."""
     import trl
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tiny)
-    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates/qwen3.jinja").read_text("utf-8")
+    if template == "qwen3":
+        tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates/qwen3.jinja").read_text("utf-8")
+    elif template == "exported":
+        tokenizer.chat_template = without_generation_tags(tokenizer.chat_template)
+        for tag in ("generation", "endgeneration"):  # as docs/interop.md says
+            tokenizer.chat_template = tokenizer.chat_template.replace("{#- " + tag + " -#}", "{%- " + tag + " -%}")
     settings = trl.SFTConfig(
         str(tmp_path / "run"), assistant_only_loss=True, max_length=None, max_steps=1, per_device_train_batch_size=2,
         use_cpu=True, bf16=False, report_to=[], logging_steps=1, save_strategy="no",

@@ -81,6 +81,21 @@ def test_a_loop_on_the_openai_package_is_captured_token_by_token_as_the_policy_i
     assert ours.advantages.tolist() == theirs.advantages.tolist() and ours.starts.tolist() == theirs.starts.tolist()
 
 
+def test_an_agent_on_pydantic_ai_earns_what_the_policy_itself_earns(tokenizer, play):
+    """Its requests go on in one dialogue, over two turns and a refused call."""
+    pytest.importorskip("pydantic_ai", reason="scripts/check_interop runs it")
+    texts = (BOTH, "What do you mean?", CALL.replace("x = 1", "import os"), "Done.")
+    own = play(Says(tokenizer, *texts), None)
+    program = ProgramSettings(command=[sys.executable, str(EXAMPLE.with_name("pydantic_ai_agent.py"))], seconds=240)
+    found = play(Says(tokenizer, *texts), program)
+    assert found.trajectory.fault is None, found.trajectory.fault
+    assert not found.others and found.ledger.steps == [0, 1, 2, 3]
+    assert [step.facts for step in found.trajectory.steps] == [step.facts for step in own.trajectory.steps]
+    assert found.rewards_by_step == own.rewards_by_step
+    sampled = [[one for one, mask in zip(rollout.ledger.ids, rollout.ledger.mask) if mask] for rollout in (own, found)]
+    assert sampled[0] == sampled[1]
+
+
 def test_a_dialogue_that_is_rewritten_begins_another_ledger_and_every_sample_has_its_steps_credit(tokenizer, play):
     """A plan and a summary are of the step that they led to. The context is masked, what the model once wrote of it too."""
     program = """

@@ -2,18 +2,27 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from launches import ROOT
 
+from homerl.app.runs.preflight import check_machine
 from homerl.envs.core.documents import InputError
+from homerl.host.processes import free_port
+from homerl.models.endpoint.vllm_server import is_reachable
 from homerl.models.policy.policy_agent import TokenLedger
 from homerl.train.data.rollout import Rollout, RolloutPlayer
 from homerl.train.data.stored_rollouts import read_group, write_group
 from homerl.train.recipe import RLVERecipe, refuse_untrainable
 from homerl.train.update.rlve import train_rlve
 
+STAND_IN = ROOT / "tests/helpers/stand_in_vllm.py"
 SERVER = {"kind": "server", "url": "http://127.0.0.1:1/v1"}
 TIMES = ("time/", "perf/", "train_", "epoch")
 
@@ -65,6 +74,43 @@ def test_an_update_from_stored_rollouts_gives_the_same_bytes_as_the_run_that_pla
         train_rlve(recipe("wrong", seed=7, from_rollouts=str(first.out)))
 
 
+def test_groups_are_played_without_a_trainer_and_trained_on_elsewhere(recipe, monkeypatch):
+    """The first update's are those of a training. Older ones are weighted, since another model played them."""
+    played = recipe("played", play_only=True)
+    train_rlve(played)
+    assert not (played.out / "model").exists()
+    train_rlve(recipe("trained", store_tokens=True, updates=1))
+    for name in ("rollouts/update_000001.jsonl", "rollouts/tokens/group_0000000_0.jsonl"):
+        assert (played.out / name).read_bytes() == (played.out.parent / "trained" / name).read_bytes(), name
+    again = recipe("again", from_rollouts=str(played.out))
+    train_rlve(again)
+    first, second = (line for line in metrics(again.out) if "loss" in line)
+    assert "policy/staleness" not in first
+    assert second["policy/staleness"] == 1 and second["policy/too_old"] == 0 and second["policy/ratio"] != 1
+
+
+def test_a_served_model_plays_and_no_weights_are_loaded(recipe, monkeypatch, tmp_path):
+    port = free_port()
+    serve = [sys.executable, str(STAND_IN), "serve", str(tmp_path / "policy"), str(port)]
+    with subprocess.Popen(serve, env={**os.environ, "PYTHONPATH": str(STAND_IN.parent)}) as server:
+        try:
+            deadline = time.monotonic() + 120
+            while not is_reachable(f"http://127.0.0.1:{port}/v1") and time.monotonic() < deadline:
+                time.sleep(0.2)
+            monkeypatch.setattr("homerl.train.update.play_only.load_trainable_model", lambda *_: pytest.fail("it is loaded"))
+            engine = {"kind": "server", "url": f"http://127.0.0.1:{port}"}
+            played = recipe("served", play_only=True, updates=1, engine=engine)
+            check_machine(played, "recipe.yaml")  # neither vLLM nor a GPU is needed here
+            train_rlve(played)
+        finally:
+            server.kill()
+    assert len(list((played.out / "rollouts/tokens").iterdir())) >= 2
+    monkeypatch.undo()
+    train_rlve(again := recipe("again", from_rollouts=str(played.out), updates=1))
+    found = metrics(again.out)[0]  # the trainer itself need not have the sampler's log-probabilities: it looks
+    assert found["policy/ratio"] == pytest.approx(1, abs=1e-4) and found["policy/ratio"] != 1
+
+
 def test_tokens_are_read_as_they_were_written(recipe, tmp_path, played_rollout):
     rollout, blueprint, weights = played_rollout
     write_group(tmp_path, 3, 1, [rollout, rollout])
@@ -101,6 +147,8 @@ def played_rollout(recipe):
 def test_what_cannot_be_is_refused_before_a_model_is_loaded(recipe, tmp_path):
     with pytest.raises(InputError, match="no rollouts with tokens are there"):
         refuse_untrainable(recipe("none", from_rollouts=str(tmp_path)))
+    with pytest.raises(InputError, match="stored rollouts are not played again"):
+        refuse_untrainable(recipe("none", play_only=True, from_rollouts=str(tmp_path.parent)))
     (tmp_path / "rollouts/tokens").mkdir(parents=True)
     with pytest.raises(InputError, match="stored rollouts are not played ahead"):
         refuse_untrainable(recipe("none", from_rollouts=str(tmp_path), async_rollouts=1, engine=SERVER))

@@ -29,7 +29,7 @@ from starlette.testclient import TestClient, WebSocketDisconnect
 from websockets.exceptions import ConnectionClosed
 
 import homerl
-from homerl.host.web_server import ServerAddress
+from homerl.host.web_server import LONGEST, ServerAddress
 from homerl.tasks.openenv.client import TaskClient
 from homerl.tasks.openenv.server import AdmitClients, build_task_app
 
@@ -218,6 +218,57 @@ def test_garbage_has_a_typed_answer_and_touches_nobody(url, bystander):
     assert web.post(f"{url}/homerl/num_tasks", json={"split": "tset"}).status_code == 422
 
 
+def test_a_message_that_is_too_long_has_a_typed_answer_and_its_session_goes_on(url, bystander):
+    """One that is longer than a frame may be ends the connection that sent it."""
+    too_long = f"a message has at most {LONGEST} bytes"
+    with open_socket(url) as client:
+        before = ask(client, RESET)
+        for message in (step_message({"content": "é" * (LONGEST // 2)}), {"type": "fork" * LONGEST}, "[" * (LONGEST + 1)):
+            error = json.loads(ask(client, message))["data"]
+            assert (error["code"], error["message"]) == ("VALIDATION_ERROR", too_long)
+        assert '"type":"observation"' in ask(client, step_message({"content": "x" * 1000}))
+        assert ask(client, RESET) == before
+        client.send(" " * (1 << 25))
+        with pytest.raises(ConnectionClosed) as ended:
+            client.recv(timeout=240)
+        assert ended.value.rcvd is not None and ended.value.rcvd.code == 1009
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x" * LONGEST}}
+    for path in ("/mcp", "/step", "/homerl/num_tasks"):
+        answer = web.post(url + path, json=body)
+        assert answer.status_code == 413 and str(LONGEST) in answer.json()["detail"]
+
+
+def test_a_fork_ends_with_its_session_and_what_was_restored_from_it_goes_on(recipe):
+    with openenv_server(recipe, "--fork", "--sessions", "2") as (_, url), open_socket(url) as other:
+        with open_socket(url) as owner:
+            ask(owner, RESET)
+            fork = json.loads(ask(owner, {"type": "fork"}))["data"]["fork_id"]
+            restored = ask(other, {"type": "restore", "data": {"fork_id": fork}})
+            assert '"type":"observation"' in restored
+            owner.socket.shutdown(sockets.SHUT_RDWR)  # it vanishes
+        with ExitStack() as opened:
+            begin_sessions(url, 1, opened)  # its place is free
+            assert f"there is no fork '{fork}'" in ask(other, {"type": "restore", "data": {"fork_id": fork}})
+        assert '"done":false' in ask(other, step_message({"content": "Which one?"}))
+
+
+@pytest.mark.long  # the server waits 40 seconds for the answer to a ping
+def test_clients_that_are_connected_and_dead_give_their_place_back(url, bystander):
+    """They answer no ping, as after a cable was cut."""
+    host, port = url.removeprefix("http://").split(":")
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13"
+    head = f"GET /ws HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{key}\r\n\r\n"
+    with ExitStack() as opened, ExitStack() as later:
+        for _ in range(SESSIONS - 1):
+            dead = opened.enter_context(sockets.create_connection((host, int(port))))
+            dead.sendall(head.encode())
+            assert b" 101 " in dead.recv(64)
+        time.sleep(1)
+        with open_socket(url) as late:
+            assert "CAPACITY_REACHED" in late.recv(timeout=240)
+        begin_sessions(url, SESSIONS - 1, later, seconds=180)
+
+
 def send_and_never_read(client) -> None:
     """Ask until the server takes no more, since its answers are not read."""
     with suppress(ConnectionClosed):
@@ -244,9 +295,9 @@ def test_clients_that_vanish_or_never_read_give_their_place_back(url, bystander,
         begin_sessions(url, SESSIONS - 1, opened)
 
 
-def begin_sessions(url: str, count: int, opened: ExitStack) -> list:
+def begin_sessions(url: str, count: int, opened: ExitStack, seconds: float = 60) -> list:
     """So many sessions, as soon as there are places for them."""
-    clients, deadline = [], time.monotonic() + 60
+    clients, deadline = [], time.monotonic() + seconds
     while len(clients) < count:
         assert time.monotonic() < deadline, "the places come back"
         client = open_socket(url, ping_interval=None)
