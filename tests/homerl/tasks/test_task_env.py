@@ -54,7 +54,7 @@ def test_a_suites_tasks_are_those_of_the_benchmark_to_the_digit(name):
         env = task.start()
         turns = play_replies(env, replies_of(expected))
         assert env.done and turns[-1].outcome == expected.outcome and not any(turn.done for turn in turns[:-1])
-        assert env.messages == list(expected.messages) and env.progress == expected.progress
+        assert env.observation.messages == expected.messages and env.progress == expected.progress
         assert [turn.facts for turn in turns] == [step.facts for step in expected.steps]
         stored = trajectory_from_row(trajectory_to_row(env.trajectory("expert")))
         assert [*reward_differences(stored)] == []
