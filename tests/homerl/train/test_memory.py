@@ -278,21 +278,9 @@ def test_check_says_so_and_what_does_not_fit():
     done = homerl("check", "recipes/sft_8b.yaml", "--gpus", "2", "--gpu-memory", "40", cwd=ROOT)
     said = done.stdout
     assert "memory of each training GPU (2 in all), estimated:" in said and "does not fit in 40 GB" in said
-    assert "to need less, the largest part first: more GPUs" in said and "--full" in said
+    assert "to need less, the largest part first: more GPUs" in said and "--full" in said.splitlines()[-1]
     assert done.returncode == 2 and "sft does not fit the machine that you plan for" in done.stderr
-
-
-def test_a_plan_that_fits_ends_well_and_says_apart_what_this_machine_lacks():
-    done = homerl("check", "recipes/rlve_aligned.yaml", "--gpus", "4", "--gpu-memory", "80", cwd=ROOT)
-    lines = done.stdout.splitlines()
-    assert done.returncode == 0, done.stderr
-    begins = ("reading the recipe ...", "rehearsing an episode of each source of tasks ...")
-    assert done.stderr.splitlines() == [f"recipes/rlve_aligned.yaml: {what}" for what in begins]
-    assert "the recipe: good, and it fits the machine that you plan for" in lines
-    lacks = [line for line in lines if line.startswith("this machine lacks: ")]
-    assert len(lacks) > 1 and "no GPU is visible" in lacks[0] and not any(";" in line for line in lacks)
-    assert any("4 more GPUs, which do not train" in line for line in lines)
-    assert any(line.startswith("prompts: not measured, since there is no model folder") for line in lines)
+    assert done.stderr.startswith("recipes/sft_8b.yaml: reading the recipe ...\n"), "a log says at once what begins"
 
 
 def gigabytes(name: str, *overrides: str, gpus: int = 1) -> list[float]:
