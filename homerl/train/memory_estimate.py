@@ -49,8 +49,7 @@ class DiskEstimate:
         return sum(self.parts.values())
 
     def __str__(self) -> str:
-        listed = ", ".join(f"{name} {size:.1f}" for name, size in self.parts.items())
-        return f"{self.needed:.1f} GB ({listed})"
+        return f"{self.needed:.1f} GB: {', '.join(f'{size:.1f} for {name}' for name, size in self.parts.items())}"
 
     def describe_shortage(self) -> str | None:
         """What this machine's disk lacks, in words; None if there is enough."""

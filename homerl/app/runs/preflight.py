@@ -195,7 +195,8 @@ def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: fl
     plans = gpus is not None or gpu_memory is not None
     yield f"{path}: {recipe.run} in {recipe.out}"
     memory = find_process_memory(recipe, gpu_memory or 80.0)
-    estimates = estimate_all_stages(recipe, gpus, memory)
+    with waiting_spinner(f"{path}: estimating memory and disk"):
+        estimates = estimate_all_stages(recipe, gpus, memory)
     for stage, estimate in estimates.items():
         yield from (f"{stage}: {line}" for line in (estimate.report_lines if full else estimate.brief_lines)(memory))
         name = recipe.model.name if not isinstance(recipe, SynthRecipe) and recipe.model else None

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -252,3 +253,12 @@ def test_no_model_library_is_needed():
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_slow_import_says_at_once_that_it_goes_on(monkeypatch, capsys):
+    monkeypatch.setattr(homerl, "_SLOW", 0.05)
+    homerl._import_and_say_if_slow("json")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(homerl, "import_module", lambda name: time.sleep(0.5))
+    homerl._import_and_say_if_slow("json")
+    assert "importing its worlds" in capsys.readouterr().err

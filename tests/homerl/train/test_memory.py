@@ -304,7 +304,10 @@ def test_check_says_when_the_disk_is_too_small(tmp_path):
     assert found.free == pytest.approx(psutil.disk_usage(str(tmp_path)).free / 1e9, rel=0.01), (
         "of a folder that is yet to be"
     )
-    assert str(found).startswith("360.4 GB (3 checkpoints") and replace(found, free=1000.0).describe_shortage() is None
+    assert (
+        str(found).startswith("360.4 GB: 344.0 for 3 checkpoints (one while it is written), 16.4 for the model")
+        and replace(found, free=1000.0).describe_shortage() is None
+    )
     short = f"{tmp_path / 'run/one'} has 300.0 GB free, and 360.4 GB are written: lower keep_checkpoints"
     assert short in str(replace(found, free=300.0).describe_shortage())
     assert f"  disk: {found}" in estimate_training_memory(
