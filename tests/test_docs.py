@@ -5,13 +5,14 @@ of `scripts/`, ...). The test runs these commands and the page's Python blocks i
 line `export NAME=value` holds for all later commands of the page. Four tables hold the exceptions: NOT_RUN (commands that
 cannot run here, each with its reason), SLOW (commands that run only under the mark `long`), SHORTER (arguments that make a
 command short), EXIT (how commands end that do not just end with code 0). A line that starts with `$ ` is followed by the
-command's output.
+command's output, and a block of the language `output` is what the Python block above it prints.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
+import io
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -200,6 +202,7 @@ SHORTER = {
 }
 LONG = ("docs/benchmarks.md", "docs/language.md")  # pages whose commands take many seconds
 EXIT = {  # the code, and what is printed
+    "homerl check recipes/rlve_full.yaml --gpus": (0, "this machine lacks: no GPU"),  # a plan for another machine
     "homerl check recipes/rlve_full.yaml": (2, "this machine cannot run the recipe: no GPU"),
     "homerl check-devices my_devices/": (2, ""),
     "homerl schemas --out schemas": (0, "lamp-blueprint.v1.json"),
@@ -624,10 +627,14 @@ def test_what_a_page_tells_to_run_runs(page, slow, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     variables: dict[str, str] = {}
+    printed = io.StringIO()
     for block in blocks(page):
         if block.language == "python":
             of_table(BEFORE, block.text) and of_table(BEFORE, block.text)(tmp_path)
-            exec(compile(block.text, page, "exec"), names)
+            with redirect_stdout(printed := io.StringIO()):
+                exec(compile(block.text, page, "exec"), names)
+        if block.language == "output":
+            assert printed.getvalue() == block.text, f"{page}: the Python above prints\n{printed.getvalue()}"
         for line in block.shell:
             variables |= exported(line)
             if program(line) and is_run(page, line, slow):

@@ -6,7 +6,8 @@ Invariant: the arguments of a tool call are one JSON text, in which no character
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -51,6 +52,46 @@ def call_message(*calls: Mapping[str, Any]) -> Message:
 def text_message(text: str) -> Message:
     """An assistant message of words alone."""
     return {"role": "assistant", "content": text}
+
+
+def to_strict_openai_form(messages: Iterable[Mapping[str, Any]], keep_ids: bool = True) -> Iterator[Message]:
+    """Copies of a dialogue's messages as a strict endpoint of OpenAI's form takes them; stored ones are less strict.
+
+    Each call has an id of its own in the dialogue, and each `tool` message names the call before it that it answers. With
+    `keep_ids` an id that a call has stays, unless an earlier call has it. Arguments that are no JSON object stand in one:
+    `{"malformed": TEXT}`. What answers a text that could not be read as a call has the role `user`. A message depends on
+    those before it alone.
+    """
+    used, numbers, waiting = set[str](), (f"call_{number}" for number in count(1)), list[tuple[str, str]]()
+    for message in messages:
+        made: Message = copy_plain_data(dict(message))
+        if made["role"] == "assistant":
+            waiting = []
+            for call in made.get("tool_calls") or ():
+                own = call.get("id") or ""
+                id = own if own and keep_ids and own not in used else next(id for id in numbers if id not in used)
+                used.add(id)
+                waiting.append((own, id))
+                arguments = _to_json_object(call["function"]["arguments"])
+                function = {"name": call["function"]["name"], "arguments": arguments}
+                call |= {"id": id, "type": "function", "function": function}
+        elif made["role"] == "tool" and waiting:
+            own = made.get("tool_call_id")
+            answered = next((at for at, (id, _) in enumerate(waiting) if id and id == own), 0)
+            made["tool_call_id"] = waiting.pop(answered)[1]
+        elif made["role"] == "tool":
+            made["role"] = "user"
+            made.pop("tool_call_id", None)
+        yield made
+
+
+def _to_json_object(arguments: str) -> str:
+    """The text of a call's arguments, or of a JSON object that holds it, if it is none."""
+    try:
+        is_object = isinstance(json.loads(arguments), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    return arguments if is_object else json.dumps({"malformed": arguments}, ensure_ascii=False)
 
 
 def copy_plain_data(data: Any) -> Any:

@@ -1,7 +1,7 @@
 """The progress of every long job: a bar on a terminal, and plain lines in a log.
 
-Invariants: a terminal gets the bar alone; what is no terminal gets a line of each job that is under way every minute (or
-every `HOMERL_PROGRESS_SECONDS`), and the bar once, at the end.
+Invariants: a terminal gets the bar alone; what is no terminal gets a line of each job that is under way soon after it
+began, and every minute (or every `HOMERL_PROGRESS_SECONDS`), and the bar once, at the end.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from homerl.host.terminal import console as terminal
 
 INTERVAL = "HOMERL_PROGRESS_SECONDS"
 MINUTE = 60.0
+FIRST = 5.0  # seconds until the first line, which says that the job has begun
 RECENT = 10  # lines over which speed is measured
 
 
@@ -117,7 +118,7 @@ def write_plain_lines(bar: Progress) -> Iterator[None]:
 def _write_lines(bar: Progress, interval: float, ended: Event) -> None:
     """Look at the tasks every second, so that what a resumed job starts with counts as no work of this one."""
     seen: dict[TaskID, deque[tuple[float, float]]] = {}
-    due = time.monotonic() + interval
+    due = time.monotonic() + min(interval, FIRST)
     while not ended.wait(min(1.0, interval)):
         now = time.monotonic()
         for task in bar.tasks:

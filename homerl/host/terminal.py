@@ -82,8 +82,17 @@ def print_error(message: object) -> None:
 
 
 def waiting_spinner(what: str) -> Status:
-    """A spinner on stderr, for what takes some seconds; where that is no terminal, nothing."""
-    return PlainConsole(stderr=True, quiet=not sys.stderr.isatty()).status(Text(what))
+    """A spinner on stderr, for what takes some seconds; where that is no terminal, one line when it begins."""
+    shown = sys.stderr.isatty()
+    if not shown:
+        print(replace_control_characters(f"{what} ..."), file=sys.stderr, flush=True)
+    return PlainConsole(stderr=True, quiet=not shown).status(Text(what))
+
+
+def say_in_log(text: object) -> None:
+    """Print a text where standard output is no terminal: a terminal has bars, which say as much."""
+    if not console.is_terminal:
+        say(text)
 
 
 def count_with_noun(number: int, thing: str) -> str:

@@ -28,16 +28,17 @@ from functools import cached_property
 from typing import Any, TypeVar, overload
 
 from homerl.envs.core.documents import Document, validate_document
-from homerl.envs.core.messages import Message, tool_call
+from homerl.envs.core.messages import Message, to_strict_openai_form, tool_call
 from homerl.envs.core.world import StepFacts, ToolCall
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS, fault_from_error
-from homerl.play.loop import User, let_user_speak, waits_for_user
+from homerl.play.loop import User, let_user_speak, play, waits_for_user
 from homerl.play.situation import Observation, Reply
 from homerl.play.tool_call_parser import parse_observed_reply
 from homerl.play.trajectory import Trajectory
 from homerl.rewards.composite import RewardWeights, step_rewards
-from homerl.worlds.registry import begin_episode
+from homerl.worlds.contract import EXPERT
+from homerl.worlds.registry import begin_episode, world_of
 from homerl.worlds.users import ScriptedUser
 
 AgentReply = str | Mapping[str, Any] | Sequence[ToolCall | Mapping[str, Any]] | Reply
@@ -50,7 +51,7 @@ class Turn:
 
     Attributes:
         new_messages: The messages since the reply: the reply as it was read, the tools' results, and the user's next
-            sentence if the reply ended the agent's turn.
+            sentence if the reply ended the agent's turn. They are the last ones of `TaskEnv.messages`.
         rewards: The weighted reward of each part by name; empty if an error of a server, a user or the world ended the
             episode before the reply had an effect.
         done: Whether the episode is over.
@@ -94,8 +95,12 @@ class TaskEnv:
 
     @property
     def messages(self) -> list[Message]:
-        """The dialogue so far, in OpenAI's form: a copy."""
-        return [*self.observation.messages]
+        """The dialogue so far, in OpenAI's form: a copy. A strict endpoint takes it, whatever form the replies had.
+
+        So each call has an id, which the tool's message names, and what could not be read as a call is answered by a message
+        of the role `user`. `observation` and `trajectory` have the messages as homerl stores them.
+        """
+        return [*to_strict_openai_form(self._episode.messages)]
 
     @property
     def tools(self) -> list[Mapping[str, Any]]:
@@ -155,9 +160,10 @@ class TaskEnv:
         except EPISODE_ERRORS as error:
             episode.end_with_fault(fault_from_error(error))
         facts = episode.steps[-1].facts if len(episode.steps) > played else None
+        rewards = step_rewards(facts, self._weights) if facts else {}
         return Turn(
-            new_messages=tuple(episode.messages[said:]),
-            rewards=step_rewards(facts, self._weights) if facts else {},
+            new_messages=tuple(self.messages[said:]),
+            rewards={name: value + 0.0 for name, value in rewards.items()},  # never -0.0
             done=self.done,
             outcome=self.outcome,
             counts=self.counts,
@@ -260,6 +266,19 @@ class Task:
         except EPISODE_ERRORS as error:
             episode.end_with_fault(fault_from_error(error))
         return TaskEnv(episode, speaker, weights or self.weights)
+
+    def play_expert(self, seed: int = 0) -> TaskEnv:
+        """The finished episode of the scripted expert, who knows the goals: dialogues to begin a training with.
+
+        Its `messages` and `tools` are what a model would have seen and said, `trajectory("expert")` has them with rewards.
+
+        Example:
+            done = task.play_expert()
+            replies = [message for message in done.messages if message["role"] == "assistant"]  # `step` takes each
+        """
+        env = self.start(seed)
+        _run_to_end(play(env._episode, world_of(self.blueprint).baselines[EXPERT](), env._user, env.seed))
+        return env
 
 
 class TaskList(Sequence[Task]):

@@ -43,12 +43,20 @@ class DiskEstimate:
     free: float
     out: Path
 
+    @property
+    def needed(self) -> float:
+        """GB of all parts."""
+        return sum(self.parts.values())
+
     def __str__(self) -> str:
-        listed = ", ".join(f"{name} {size:.1f}" for name, size in self.parts.items())
-        total = sum(self.parts.values())
-        said = f"{listed}; {total:.1f} GB of the {self.free:.1f} GB that are free for {self.out}"
-        remedy = ", which is too little: lower keep_checkpoints, or choose another `out`"
-        return said + (remedy if total > self.free else "")
+        return f"{self.needed:.1f} GB: {', '.join(f'{size:.1f} for {name}' for name, size in self.parts.items())}"
+
+    def describe_shortage(self) -> str | None:
+        """What this machine's disk lacks, in words; None if there is enough."""
+        if self.needed <= self.free:
+            return None
+        enough = "lower keep_checkpoints, or choose another `out`"
+        return f"{self.out} has {self.free:.1f} GB free, and {self.needed:.1f} GB are written: {enough}"
 
 
 def estimate_disk(out: Path, settings: OptimSettings, best: bool, model: float, states: float) -> DiskEstimate:
@@ -75,6 +83,16 @@ OVERHEAD = 3.0  # GB: CUDA context, NCCL, fragmentation
 PROCESS = 1.0  # GB: Python with its libraries, on a CPU
 TIGHT = 0.9
 ADAM = {"float32": 8, "bfloat16": 10, "float16": 4}  # bytes a weight: two moments, and the residual of a float32 master
+
+
+_SHARDS = "more GPUs, where weights are sharded (`parallel: zero3` or `fsdp2`), or `model.lora`"
+LOWERED = {  # what lowers a part of the memory, by the beginning of its name
+    **dict.fromkeys(("weights", "gradients", "optimizer"), _SHARDS),
+    "activations": "lower `tokens_per_step` (`auto` fills nine tenths of what is free)",
+    "reference": "`kl: 0`, which needs no reference model",
+    "teacher": "a teacher on a server (`distill.url`)",
+    "vLLM": "lower `engine.gpu_memory`",
+}
 
 
 @dataclass(frozen=True)
@@ -119,8 +137,16 @@ class MemoryEstimate:
         """The estimate as text, without its parts."""
         need = f"{self.peak_memory:.1f} GB; {self.describe_fit(memory)}"
         head = f"memory of each training {self.unit} ({self.gpus} in all), estimated: {need}"
+        less = [] if self.fits_in_memory(memory) and self.peak_memory <= TIGHT * memory else [self._describe_savings()]
         alone = [f"  each row has one sequence, and no prompt is shared: {self.unpackable}"] if self.unpackable else []
-        return [head, f"  disk: {self.disk}", *alone]
+        return [head, *less, f"  disk: {self.disk}", *alone]
+
+    def _describe_savings(self) -> str:
+        """What needs less memory, for the largest parts of the peak."""
+        peak = self.always | max(self.training, self.sampling, key=lambda parts: sum(parts.values()))
+        large = sorted(peak, key=lambda name: -peak[name])
+        ways = dict.fromkeys(way for name in large for part, way in LOWERED.items() if name.startswith(part))
+        return f"  to need less, the largest part first: {'; '.join([*ways][:3])}"
 
     def report_lines(self, memory: float) -> list[str]:
         """The estimate as text, with its parts."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal import Command, count_with_noun, say
+from homerl.host.terminal import Command, say
 
 
 def check_devices(folder: Annotated[Path, typer.Argument(help="a folder of device files, or one of them")]) -> None:
@@ -19,10 +19,10 @@ def check_devices(folder: Annotated[Path, typer.Argument(help="a folder of devic
     report = lint_device_files(folder, shipped_priors().categories, Catalogue.products_beside(folder))
     for finding in report.findings:
         say(finding)
-    names = ", ".join(spec.name for spec in report.specs) or "none"
-    warnings, loaded = len(report.findings) - report.error_count, len(report.specs)
-    loads = f"{count_with_noun(loaded, 'device')} {'loads' if loaded == 1 else 'load'}"
-    say(f"{folder}: {loads} ({names}); errors: {report.error_count}, warnings: {warnings}")
+    names = ", ".join(spec.name for spec in report.specs)
+    found = f"{len(report.specs)} ({names})" if names else "0"
+    warnings = len(report.findings) - report.error_count
+    say(f"{folder}: devices that load: {found}; errors: {report.error_count}, warnings: {warnings}")
     raise typer.Exit(2 if report.error_count else 0)
 
 

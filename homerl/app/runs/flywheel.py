@@ -20,9 +20,15 @@ from rich.text import Text
 
 from homerl.app.runs.recipe import FlywheelRecipe, recipe_data
 from homerl.app.runs.resume import Stage, require_stage_product, unfinished_stages
-from homerl.app.runs.stages import StageProcess, count_played_episodes, run_stage, start_stage_process
+from homerl.app.runs.stages import (
+    StageProcess,
+    count_played_episodes,
+    run_stage,
+    stage_recipe_path,
+    start_stage_process,
+)
 from homerl.host.progress_bar import progress_bar, progress_updater
-from homerl.host.terminal import console
+from homerl.host.terminal import console, say_in_log
 from homerl.train import TRAININGS
 from homerl.worlds.contract import EXPERT
 
@@ -38,11 +44,16 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
     todo = unfinished_stages(found := [*flywheel_stages(recipe)])
     for line in kept_stages_lines([stage for stage in found if stage not in todo], todo):
         console.print(line, highlight=False)
-    for stage, product in todo:
-        if stage["run"] != "bench":
-            run_stage(stage, stage_command(recipe, stage["run"]))
-            require_stage_product(stage, product)
-    benchmark_models(recipe, [stage for stage, _ in todo if stage["run"] == "bench"], console)
+    benches = [stage for stage, _ in todo if stage["run"] == "bench"]
+    made = [(stage, product) for stage, product in todo if stage["run"] != "bench"]
+    lines = iter(stage_lines(recipe.out.name, [stage for stage, _ in made], bool(benches)))
+    for stage, product in made:
+        say_in_log(next(lines))
+        run_stage(stage, stage_command(recipe, stage["run"]))
+        require_stage_product(stage, product)
+    for line in lines:
+        say_in_log(line)
+    benchmark_models(recipe, benches, console)
     for stage, product in todo:
         require_stage_product(stage, product)
     report = write_flywheel_report(recipe.out)
@@ -60,6 +71,13 @@ def kept_stages_lines(done: Sequence[Stage], todo: Sequence[Stage]) -> Iterator[
             names = [(Path(stage["out"]).name, stage["run"] == "bench") for stage, _ in stages]
             texts.append(", ".join(f"the benchmark of {name}" if is_bench else name for name, is_bench in names))
         yield f"kept from an earlier start: {texts[0]}; to do: {texts[1]}"
+
+
+def stage_lines(name: str, made: Sequence[dict[str, Any]], benchmarks: bool) -> list[str]:
+    """What a log says at the beginning of each stage, such as `smoke: 1 of 3: synth`; the benchmarks are the last one."""
+    begun = [", which an earlier start has begun" * stage_recipe_path(stage).exists() for stage in made]
+    named = [Path(stage["out"]).name + earlier for stage, earlier in zip(made, begun)] + ["benchmarks"] * benchmarks
+    return [f"{name}: {number} of {len(named)}: {stage}" for number, stage in enumerate(named, 1)]
 
 
 def next_commands_lines(commands: Iterable[tuple[str, str]], activate: str) -> Iterator[str]:

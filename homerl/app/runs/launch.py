@@ -19,7 +19,7 @@ from typing import Any
 from homerl.envs.core.documents import name_path_in_errors
 from homerl.host.exit_codes import run_to_end, write_exit_code
 from homerl.host.processes import die_with_parent, is_local_main_process, is_main_process
-from homerl.host.terminal import print_error, say
+from homerl.host.terminal import print_error, say, waiting_spinner
 from homerl.train import TRAININGS
 
 LIBRARY_SETTINGS = {  # environment variables
@@ -39,22 +39,24 @@ def main(path: str, argv: Sequence[str]) -> int:
 
 
 def _start_run(path: str, argv: Sequence[str]) -> None:
-    from homerl.app.runs.preflight import check_machine, find_other_limits, refuse_other_process_count
-    from homerl.app.runs.recipe import load_recipe, split_from_option
-    from homerl.app.runs.rehearsal import measure_prompts, rehearse_recipe
+    with waiting_spinner(f"{path}: checking the recipe and this machine") if is_main_process() else nullcontext():
+        from homerl.app.runs.preflight import check_machine, find_other_limits, refuse_other_process_count
+        from homerl.app.runs.recipe import load_recipe, split_from_option
+        from homerl.app.runs.rehearsal import measure_prompts, rehearse_recipe
 
-    recipe = load_recipe(path, argv)
-    if not is_main_process() and recipe.run not in TRAININGS:  # a launcher starts a process for each GPU, whatever the kind
-        return
-    refuse_other_process_count(recipe, path)
-    check_machine(recipe, path)
-    if is_main_process():  # if it refuses, the launcher ends the others
-        rehearse_recipe(recipe)
-        for found in measure_prompts(recipe, path):
-            if found.warns:
-                print_error(f"warning: {found.line}")
-        for line in find_other_limits(recipe):
-            print_error(f"warning: {line}")
+        recipe = load_recipe(path, argv)
+        # A launcher starts a process for each GPU, whatever the kind.
+        if not is_main_process() and recipe.run not in TRAININGS:
+            return
+        refuse_other_process_count(recipe, path)
+        check_machine(recipe, path)
+        warnings: list[str] = []
+        if is_main_process():  # if it refuses, the launcher ends the others
+            rehearse_recipe(recipe)
+            warnings += [found.line for found in measure_prompts(recipe, path) if found.warns]
+            warnings += find_other_limits(recipe)
+    for line in warnings:
+        print_error(f"warning: {line}")
     run_recipe(recipe, split_from_option(argv)[1])
 
 

@@ -7,18 +7,19 @@ what a person decides by comes first; every key with its value comes last, and o
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import yaml
 
 from homerl.app.runs.recipe import Recipe, recipe_data
-from homerl.app.runs.rehearsal import measure_prompts, rehearse_recipe
+from homerl.app.runs.rehearsal import BLUEPRINTS, measure_prompts, rehearse_recipe
 from homerl.envs.core.documents import InputError
 from homerl.host.monitoring import set_monitoring_variables
 from homerl.host.processes import is_main_process
 from homerl.host.recipe_files import BaseRecipe
+from homerl.host.terminal import count_with_noun, waiting_spinner
 from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings
 from homerl.models.endpoint.vllm_server import describe_server_trouble, find_vllm
 from homerl.models.policy.chat_template import choose_chat_template, describe_trained_template
@@ -48,12 +49,20 @@ def check_machine(recipe: BaseRecipe, path: str) -> None:
     endpoints, the login of Weights & Biases.
     """
     refuse_untrainable(recipe)
+    if missing := find_missing_parts(recipe):
+        raise _cannot_run(missing, path)
+
+
+def _cannot_run(missing: Sequence[str], path: str) -> InputError:
+    remedy = "run it where these are, or begin with recipes/quickstart.yaml, which needs none of them"
+    return InputError(f"this machine cannot run the recipe: {'; '.join(missing)}", path, remedy)
+
+
+def find_missing_parts(recipe: BaseRecipe) -> list[str]:
+    """All that this machine lacks for a recipe, each in words."""
     looks = [_find_missing_gpus, _find_missing_packages, _find_missing_weights, _find_missing_data]
     looks += [_find_missing_endpoints, _find_missing_engine, _find_missing_login]
-    missing = [what for look in looks for what in look(recipe)]
-    if missing:
-        remedy = "run it where these are, or begin with recipes/quickstart.yaml, which needs none of them"
-        raise InputError(f"this machine cannot run the recipe: {'; '.join(missing)}", path, remedy)
+    return [what for look in looks for what in look(recipe)]
 
 
 def refuse_other_process_count(recipe: BaseRecipe, path: str) -> None:
@@ -179,22 +188,59 @@ def chat_models_of_recipe(recipe: BaseRecipe) -> dict[str, EndpointSettings]:
     return models | ({"user": user} if user and user.is_llm else {})
 
 
-def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: float, full: bool) -> Iterator[str]:
+def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: float | None, full: bool) -> Iterator[str]:
     """The lines of a summary: memory and disk of each training, an episode of each source, and its prompts.
 
-    With `full`, each part of the memory too. Raises `InputError` for what this machine cannot run.
+    With `full`, each part of the memory too. With `gpus` or `gpu_memory` the summary is a plan for another machine: it says
+    whether the recipe fits there, and apart from that what this machine lacks. Without, `InputError` is raised for what this
+    machine lacks; of a plan, for what does not fit.
     """
+    plans = gpus is not None or gpu_memory is not None
     yield f"{path}: {recipe.run} in {recipe.out}"
-    memory = find_process_memory(recipe, gpu_memory)
-    for stage, estimate in estimate_all_stages(recipe, gpus, memory).items():
+    memory = find_process_memory(recipe, gpu_memory or 80.0)
+    with waiting_spinner(f"{path}: estimating memory and disk"):
+        estimates = estimate_all_stages(recipe, gpus, memory)
+    for stage, estimate in estimates.items():
         yield from (f"{stage}: {line}" for line in (estimate.report_lines if full else estimate.brief_lines)(memory))
         name = recipe.model.name if not isinstance(recipe, SynthRecipe) and recipe.model else None
         if name and (template := describe_chat_template(name)):
             yield f"{stage}: chat template: {template}"
-    check_machine(recipe, path)
-    yield from (f"rehearsal: {line}" for line in rehearse_recipe(recipe))
-    yield from (f"prompts: {'warning: ' * found.warns}{found.line}" for found in measure_prompts(recipe, path))
+    yield from _describe_serving_gpus(recipe)
+    refuse_untrainable(recipe)
+    missing = find_missing_parts(recipe)
+    short = [said for estimate in estimates.values() if (said := estimate.disk.describe_shortage())]
+    if not plans:
+        yield from (f"disk: warning: {what}" for what in short)
+    if missing and not plans:
+        yield "prompts: not measured, since this machine lacks something (`--gpus N` plans for another machine)"
+        raise _cannot_run(missing, path)
+    with waiting_spinner(f"{path}: rehearsing an episode of each source of tasks"):
+        rehearsed = rehearse_recipe(recipe)
+    yield from (f"rehearsal: {line}" for line in rehearsed)
+    if unread := _find_missing_weights(recipe):
+        yield f"prompts: not measured, since {unread[0]}; `--model.name NAME` measures by another model's tokenizer"
+    else:
+        with waiting_spinner(f"{path}: measuring prompts of {BLUEPRINTS} episodes"):
+            measured = measure_prompts(recipe, path)
+        yield from (f"prompts: {'warning: ' * found.warns}{found.line}" for found in measured)
     yield from (f"limits: warning: {line}" for line in find_other_limits(recipe))
+    if plans:
+        misfits = [stage for stage, estimate in estimates.items() if not estimate.fits_in_memory(memory)]
+        if not misfits:
+            yield "the recipe: good, and it fits the machine that you plan for"
+        yield from (f"this machine lacks: {what}" for what in (*missing, *short))
+        if misfits:
+            what = f"{' and '.join(misfits)} does not fit the machine that you plan for"
+            raise InputError(what, path, "see what needs less memory, above, or give more GPUs or larger ones")
+
+
+def _describe_serving_gpus(recipe: BaseRecipe) -> Iterator[str]:
+    """A line for each model that GPUs of the training's node serve."""
+    for part, settings in chat_models_of_recipe(recipe).items():
+        if settings.serve:
+            model, served = settings.model or settings.serve.model, len(settings.serve.gpus)
+            left = f"which do not train: a node of 8 has {max(0, 8 - served)} that do"
+            yield f"{part}: {model} is served by {count_with_noun(served, 'more GPU')}, {left}"
 
 
 def find_other_limits(recipe: BaseRecipe) -> Iterator[str]:

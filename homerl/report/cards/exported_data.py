@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -28,6 +28,7 @@ import yaml
 
 from homerl import __version__
 from homerl.envs.core.documents import InputError, file_sha256, name_path_in_errors, write_atomic
+from homerl.envs.core.messages import to_strict_openai_form
 from homerl.play.trajectory import (
     find_unlearnt_messages,
     message_to_row,
@@ -164,34 +165,20 @@ def to_openai_form(row: Mapping[str, Any]) -> Row:
     What is not to be learnt has the weight 0. Each call has an id, and each result names its call. Arguments that are no
     JSON object, which the home has refused, stand in one: `{"malformed": TEXT}`.
     """
-    messages, waiting, said, ids = list[Row](), list[tuple[str, str]](), 0, (f"call_{number}" for number in count(1))
-    for message in row.get("messages") or row["prompt"]:
-        plain: Row = {"role": message["role"], "content": message["content"]}
+    messages, said = list[Row](), 0
+    stored = ({key: value for key, value in message.items() if value} for message in row.get("messages") or row["prompt"])
+    for message in to_strict_openai_form(stored, keep_ids=False):
+        plain: Row = {"role": message["role"], "content": message.get("content", "")}
         if message["role"] == "assistant":
-            if calls := message["tool_calls"]:
-                waiting = [(call.get("id") or "", next(ids)) for call in calls]
-                made = [_to_openai_call(call["function"], id) for call, (_, id) in zip(calls, waiting, strict=True)]
-                plain |= {"content": message["content"] or None, "tool_calls": made}
+            if calls := message.get("tool_calls"):
+                plain |= {"content": plain["content"] or None, "tool_calls": calls}
             if said in row.get("unlearnt", ()):
                 plain["weight"] = 0
             said += 1
-        elif message["role"] == "tool" and not waiting:  # a refusal of what could not be read as a call
-            plain["role"] = "user"
         elif message["role"] == "tool":
-            answered = next((at for at, (own, _) in enumerate(waiting) if own and own == message["tool_call_id"]), 0)
-            plain["tool_call_id"] = waiting.pop(answered)[1]
+            plain["tool_call_id"] = message["tool_call_id"]
         messages.append(plain)
     return {"messages": messages, "tools": json.loads(row["tools"])}
-
-
-def _to_openai_call(function: Mapping[str, Any], id: str) -> Row:
-    """A call with an id, whose arguments are the text of a JSON object."""
-    try:
-        is_object = isinstance(json.loads(function["arguments"]), dict)
-    except ValueError:
-        is_object = False
-    arguments = function["arguments"] if is_object else _to_json({"malformed": function["arguments"]})
-    return {"id": id, "type": "function", "function": {"name": function["name"], "arguments": arguments}}
 
 
 def render_export_card(name: str, facts: Mapping[str, Any], languages: Sequence[str]) -> str:

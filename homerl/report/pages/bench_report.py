@@ -200,7 +200,8 @@ def bench_report_tables(report: BenchReport) -> Group:
     notes += [f"cost {report.token_cost:.2f}"] if report.token_cost is not None else []
     notes += [f"pass^{k} {100 * share:.1f} %{of and f' ({of})'}" for k, share, of in report.pass_hat]
     title = f"{report.suite_name}, {report.setting_name}: {report.model_name}"
-    found: list[Table | str] = [success_table(report).to_rich(title=title, caption=", ".join(notes))]
+    found: list[Table | str] = [success_table(report).to_rich(title=title)]
+    found += [", ".join(notes)] if notes else []  # a caption would be as narrow as the table
     if errors := errors_table(report):
         found.append(errors.to_rich(title="why instances failed"))
     if faults := faults_table(report, MOST_REASONS):

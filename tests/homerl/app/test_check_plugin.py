@@ -226,3 +226,23 @@ def test_a_users_file_is_checked(tmp_path):
     file.write_text("class Mute:\n    def __init__(self, seed): ...\n\n\nUSER = Mute\n")
     with pytest.raises(InputError, match="a user: it breaks its contract: it has no `name`, a text"):
         check_plugin_file(file)
+
+
+@pytest.mark.parametrize(
+    ("reward", "lines"),
+    [
+        ("Reward(earn)", ("missing 2 required positional arguments: 'weight' and 'card'", "correct the file")),
+        (
+            "Reward(lax, weight=0.1, card='x')",
+            ("the setting 'strength' lacks a type or a default", "see docs/recipes.md, Rewards"),
+        ),
+    ],
+)
+def test_a_refusal_is_what_is_wrong_and_in_a_second_line_what_to_do(tmp_path, reward, lines):
+    head = "from homerl.rewards.reward import Reward\nearn = lambda facts: 0.0\nlax = lambda facts, strength=2: 0.0\n"
+    (tmp_path / "mine.py").write_text(f"{head}REWARD = {reward}\n")
+    with pytest.raises(InputError) as caught:
+        check_plugin_file(tmp_path / "mine.py")
+    what, remedy = str(caught.value).splitlines()
+    assert what.endswith(lines[0]) and remedy.startswith(lines[1])
+    assert str(caught.value).count("see docs/recipes.md, Rewards") == 1

@@ -19,7 +19,7 @@ import yaml
 from launches import LAUNCHERS, descendants, wait_for
 from rich.console import Console
 
-from homerl.app.runs.flywheel import flywheel_stages, kept_stages_lines, next_commands_lines
+from homerl.app.runs.flywheel import flywheel_stages, kept_stages_lines, next_commands_lines, stage_lines
 from homerl.app.runs.launch import RUNNERS, run_recipe
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe, recipe_data
 from homerl.app.runs.resume import (
@@ -455,3 +455,14 @@ def test_a_flywheel_that_goes_on_says_what_it_kept(tmp_path: Path) -> None:
     assert line.startswith("kept from an earlier start: synth, sft, the benchmark of expert")
     assert line.endswith("to do: rlve, the benchmark of rlve")
     assert not [*kept_stages_lines([], todo)] and not [*kept_stages_lines(found, [])]
+
+
+def test_a_log_says_which_stage_begins_and_which_an_earlier_start_has_begun(tmp_path):
+    made = [stage for stage, _ in flywheel_stages(recipe(tmp_path / "mine")) if stage["run"] != "bench"]
+    assert stage_lines("mine", made, True) == [
+        "mine: 1 of 4: synth", "mine: 2 of 4: sft", "mine: 3 of 4: rlve", "mine: 4 of 4: benchmarks",
+    ]  # fmt: skip
+    path = stage_recipe_path(made[0])
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert stage_lines("mine", made[:1], False) == ["mine: 1 of 1: synth, which an earlier start has begun"]

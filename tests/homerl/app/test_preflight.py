@@ -134,6 +134,23 @@ def test_check_says_it(tmp_path):
     assert told and "warning: limits.steps and bench.limits.steps are 1 and 3" in told[0]
 
 
+def test_a_plan_says_apart_what_the_recipe_needs_and_what_this_machine_lacks(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    small = ["--blueprints.recipe", "{intents: [1, 1], home: {devices: [2, 3]}}", "--evaluation.every", "null"]
+    planned = load_recipe(RECIPES / "rlve_aligned.yaml", [*small, "--out", str(tmp_path), "--report_to", "[]"])
+    lines = list(summarise_recipe(planned, "r.yaml", 4, None, False))
+    assert "the recipe: good, and it fits the machine that you plan for" in lines
+    lacks = [line for line in lines if line.startswith("this machine lacks: ")]
+    assert len(lacks) > 1 and "no GPU is visible" in lacks[0] and not any(";" in line for line in lacks)
+    assert any("4 more GPUs, which do not train: a node of 8 has 4 that do" in line for line in lines)
+    assert any(line.startswith("prompts: not measured, since there is no model folder") for line in lines)
+    assert "rehearsing an episode of each source of tasks ..." in capsys.readouterr().err
+    with pytest.raises(InputError, match="rlve does not fit the machine that you plan for"):
+        list(summarise_recipe(planned, "r.yaml", 4, 24.0, False))
+    with pytest.raises(InputError, match="this machine cannot run the recipe: no GPU is visible"):
+        list(summarise_recipe(planned, "r.yaml", None, None, False))
+
+
 @pytest.mark.parametrize("file", sorted(RECIPES.glob("*.yaml")), ids=lambda file: file.stem)
 def test_no_recipe_of_ours_trains_within_other_limits(file):
     assert not list(find_other_limits(load_recipe(file)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import time
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from typer.testing import CliRunner
 from homerl.app.cli.app import app
 from homerl.host.exit_codes import run_to_end
 from homerl.host.progress_bar import progress_bar
-from homerl.host.terminal import PlainConsole, print_error, replace_control_characters, say
+from homerl.host.terminal import PlainConsole, print_error, replace_control_characters, say, waiting_spinner
 
 HOSTILE = "a\x1b[2J\x1b]0;pwned\x07\x1b[31m\x9b31m\x00\b\r\x7f\u202eb\u2066c"
 HOSTILE += " [red]d[/red] :red_circle: é\t語 \N{WOMAN}\u200d\N{ROCKET}"
@@ -59,6 +60,20 @@ def test_bars_and_their_lines_show_texts_as_they_are() -> None:
     with progress_bar(PlainConsole(file=stream, width=400)) as bar:
         bar.add_task(HOSTILE, total=1, note=HOSTILE)
     assert "[red]d" in stream.getvalue() and not any(sign in stream.getvalue() for sign in ACTING)
+
+
+def test_a_log_has_a_line_when_something_begins(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with waiting_spinner("a.yaml: reading"):
+        assert capsys.readouterr().err == "a.yaml: reading ...\n"
+    monkeypatch.setattr("homerl.host.progress_bar.FIRST", 0.01)
+    stream = io.StringIO()
+    with progress_bar(PlainConsole(file=stream, width=400)) as bar:
+        bar.add_task("sft", total=None, note="")
+        for _ in range(50):
+            if "sft: begun" in stream.getvalue():
+                break
+            time.sleep(0.1)
+        assert "sft: begun" in stream.getvalue(), "long before a minute is over"
 
 
 def test_plain_lines_errors_and_logs_pass_it_too(

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_a_suites_tasks_are_those_of_the_benchmark_to_the_digit(name):
         env = task.start()
         turns = play_replies(env, replies_of(expected))
         assert env.done and turns[-1].outcome == expected.outcome and not any(turn.done for turn in turns[:-1])
-        assert env.messages == list(expected.messages) and env.progress == expected.progress
+        assert env.observation.messages == expected.messages and env.progress == expected.progress
         assert [turn.facts for turn in turns] == [step.facts for step in expected.steps]
         stored = trajectory_from_row(trajectory_to_row(env.trajectory("expert")))
         assert [*reward_differences(stored)] == []
@@ -252,3 +253,12 @@ def test_no_model_library_is_needed():
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_slow_import_says_at_once_that_it_goes_on(monkeypatch, capsys):
+    monkeypatch.setattr(homerl, "_SLOW", 0.05)
+    homerl._import_and_say_if_slow("json")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(homerl, "import_module", lambda name: time.sleep(0.5))
+    homerl._import_and_say_if_slow("json")
+    assert "importing its worlds" in capsys.readouterr().err

@@ -275,8 +275,12 @@ def test_vllm_without_room_for_the_whole_model_does_not_fit():
 
 
 def test_check_says_so_and_what_does_not_fit():
-    said = homerl("check", "recipes/sft_8b.yaml", "--gpus", "2", "--gpu-memory", "40", cwd=ROOT).stdout
+    done = homerl("check", "recipes/sft_8b.yaml", "--gpus", "2", "--gpu-memory", "40", cwd=ROOT)
+    said = done.stdout
     assert "memory of each training GPU (2 in all), estimated:" in said and "does not fit in 40 GB" in said
+    assert "to need less, the largest part first: more GPUs" in said and "--full" in said.splitlines()[-1]
+    assert done.returncode == 2 and "sft does not fit the machine that you plan for" in done.stderr
+    assert done.stderr.startswith("recipes/sft_8b.yaml: reading the recipe ...\n"), "a log says at once what begins"
 
 
 def gigabytes(name: str, *overrides: str, gpus: int = 1) -> list[float]:
@@ -300,8 +304,12 @@ def test_check_says_when_the_disk_is_too_small(tmp_path):
     assert found.free == pytest.approx(psutil.disk_usage(str(tmp_path)).free / 1e9, rel=0.01), (
         "of a folder that is yet to be"
     )
-    assert str(replace(found, free=1000.0)).endswith(f"360.4 GB of the 1000.0 GB that are free for {tmp_path / 'run/one'}")
-    assert str(replace(found, free=300.0)).endswith("too little: lower keep_checkpoints, or choose another `out`")
+    assert (
+        str(found).startswith("360.4 GB: 344.0 for 3 checkpoints (one while it is written), 16.4 for the model")
+        and replace(found, free=1000.0).describe_shortage() is None
+    )
+    short = f"{tmp_path / 'run/one'} has 300.0 GB free, and 360.4 GB are written: lower keep_checkpoints"
+    assert short in str(replace(found, free=300.0).describe_shortage())
     assert f"  disk: {found}" in estimate_training_memory(
         recipe("sft_8b", "--out", str(tmp_path / "run/one")), gpus=8
     ).report_lines(80)

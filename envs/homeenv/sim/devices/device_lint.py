@@ -333,14 +333,23 @@ def _warnings_of_part(
         yield _warn(document, (*key, "services", at), what, "check what it requires, and the bounds of what its code sets")
     for at, service in enumerate(part.services):
         for number, argument in enumerate(service.arguments):
-            target = attributes.get(argument.name)
-            if target and target.derived is None and _allows_more(argument, target):
-                what = f"{service.name} takes {argument.describe_type()}, but the attribute holds {target.describe_type()}"
-                yield _warn(document, (*key, "services", at, "arguments", number), what, "give both the same bounds")
+            for name in dict.fromkeys((argument.name, *_attributes_set_to(argument.name, service))):
+                target = attributes.get(name)
+                if target and target.derived is None and _allows_more(argument, target):
+                    held = "the attribute" if name == argument.name else f"'{name}', which it sets,"
+                    what = f"{service.name} takes {argument.describe_type()}, but {held} holds {target.describe_type()}"
+                    yield _warn(document, (*key, "services", at, "arguments", number), what, "give both the same bounds")
+
+
+def _attributes_set_to(argument: str, service: Service) -> Iterator[str]:
+    """The attributes to which the code assigns an argument as it is."""
+    for node in ast.walk(parse_statements(service.code)):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == argument:
+            yield from (target.attr for target in node.targets if isinstance(target, ast.Attribute))
 
 
 def _allows_more(argument: Argument, attribute: Attribute) -> bool:
-    """Whether the argument accepts values that the attribute of the same name would refuse."""
+    """Whether the argument accepts values that the attribute would refuse."""
     if argument.options and attribute.options:
         return not set(argument.options) <= set(attribute.options)
     if argument.range and attribute.range:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from homerl.envs.core.documents import InputError, ensure_writable
-from homerl.host.terminal import Command, From, RecipeName, check_option_value, console, say
+from homerl.host.terminal import Command, From, RecipeName, check_option_value, console, say, waiting_spinner
 
 
 def init(out: Annotated[Path, typer.Option(help="a folder, which is new or empty")] = Path("recipes")) -> None:
@@ -30,18 +30,27 @@ def check(
         int | None,
         typer.Option(min=1, help="number of training GPUs; default: `processes`, or eight less those that serve a model"),
     ] = None,
-    gpu_memory: Annotated[float, typer.Option(min=1, help="memory of each GPU, in GB")] = 80.0,
+    gpu_memory: Annotated[float | None, typer.Option(min=1, help="memory of each GPU, in GB; default: 80")] = None,
     origin: From = None,
     full: Annotated[bool, typer.Option("--full", help="also every key with its value, and the parts of the memory")] = False,
 ) -> None:
-    """Check a recipe and this machine: memory, disk, an episode of each source of tasks, and the length of its prompts."""
-    from homerl.app.runs.preflight import recipe_to_yaml, summarise_recipe
-    from homerl.app.runs.recipe import from_option_words, load_recipe
+    """Check a recipe and this machine: memory, disk, an episode of each source of tasks, and the length of its prompts.
 
-    loaded = load_recipe(recipe, [*context.args, *from_option_words(origin)])
-    for line in summarise_recipe(loaded, recipe, gpus, gpu_memory, full):
-        say(f"# {line}" if full else line)  # so that all of it is YAML
-    say(recipe_to_yaml(loaded) if full else "every key with its value: --full", end="" if full else "\n")
+    `--gpus` or `--gpu-memory` plan for another machine: the exit code is 0 if the recipe fits there.
+    """
+    with waiting_spinner(f"{recipe}: reading the recipe"):  # what reads it takes seconds to import
+        from homerl.app.runs.preflight import recipe_to_yaml, summarise_recipe
+        from homerl.app.runs.recipe import from_option_words, load_recipe
+
+        loaded = load_recipe(recipe, [*context.args, *from_option_words(origin)])
+    try:
+        for line in summarise_recipe(loaded, recipe, gpus, gpu_memory, full):
+            say(f"# {line}" if full else line)  # so that all of it is YAML
+    finally:
+        if not full:
+            say("every key with its value, and the parts of the memory: --full")
+    if full:
+        say(recipe_to_yaml(loaded), end="")
 
 
 def run(context: typer.Context, recipe: RecipeName, origin: From = None) -> None:

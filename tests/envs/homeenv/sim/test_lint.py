@@ -122,6 +122,15 @@ def test_slips_are_warned_of(tmp_path, find, put, line, says):
     assert says in finding.what and finding.where == f"{tmp_path}/lamp.yaml:{line}" and finding.remedy
 
 
+def test_an_argument_is_held_against_the_attribute_that_the_code_sets_to_it(tmp_path):
+    found = "arguments: [{name: level, type: int, range: [1, 100]}]"
+    assert found in GOOD and "code: self.level = level" in GOOD
+    other = GOOD.replace(found, found.replace("level", "share").replace("100", "150")).replace("= level", "= share")
+    (finding,) = check(tmp_path, lamp=other).findings
+    assert finding.warning and "takes int 1..150, but 'level', which it sets, holds int 1..100" in finding.what
+    assert finding.where == f"{tmp_path}/lamp.yaml:11"
+
+
 def test_what_is_said_on_purpose_is_no_slip(tmp_path):
     sensor = GOOD.replace(", read_only: true", "").replace('"900100"', '"900100", tags: [sensor]')
     rooms = GOOD.replace('light, spid: "900100"', 'gizmo, spid: "900101", rooms: [kitchen, garage]')
