@@ -34,6 +34,7 @@ from homerl.train.model_settings import (
     find_packing_obstacle,
     fuse_liger_kernels,
     make_lora_config,
+    match_adapter_dtype,
     refuse_hidden_decoder,
     sizes_from_config,
 )
@@ -46,7 +47,6 @@ from homerl.train.packing.attention import (
 )
 from homerl.train.packing.packed_updates import TokenSequence, list_attention_configs, pack_row
 from homerl.train.packing.pass_budget import TokenBytes
-from homerl.train.parallel.parallel_trainer import match_adapter_dtype
 from homerl.train.workarounds import load_unsharded
 
 LONGEST = 2048  # tokens of a row that is counted; what grows with their square weighs little up to here
