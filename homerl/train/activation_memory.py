@@ -20,7 +20,6 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from peft import get_peft_model
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
@@ -106,6 +105,8 @@ def _make_meta_model(values: Mapping[str, Any], settings: ModelSettings, fused: 
         undone.enter_context(patch.object(KernelInterface, "__getitem__", lambda kernel, grid: lambda *args, **kwargs: None))
         fuse_liger_kernels(model)
     if settings.lora:
+        from peft import get_peft_model  # which loads much that a model without adapters does not need
+
         try:
             with torch.device("meta"):
                 model = get_peft_model(model, make_lora_config(settings, model))

@@ -142,7 +142,7 @@ def test_a_wish_is_said_in_templates_of_its_pool():
 
 def test_the_same_seed_gives_the_same_bytes_in_every_process():
     line = (
-        "from tests.envs.homeenv.tasks.test_people_sentences import made; "
+        "import sys; sys.path.append('tests/helpers'); from tests.envs.homeenv.tasks.test_people_sentences import made; "
         "print([made(seed).model_dump_json() for seed in range(3)])"
     )
     told = python(line)
