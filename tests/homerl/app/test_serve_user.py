@@ -209,7 +209,9 @@ def command(tmp_path: Path, port: int, part: str = "user") -> subprocess.Popen:
     )
 
 
-@pytest.mark.parametrize(("sent", "part"), [(signal.SIGINT, "user"), (signal.SIGTERM, "agent")])
+@pytest.mark.parametrize(
+    ("sent", "part"), [pytest.param(signal.SIGINT, "user", marks=pytest.mark.long), (signal.SIGTERM, "agent")]
+)
 def test_the_command_serves_until_it_is_told_to_stop(tmp_path, port, sent, part):
     process = command(tmp_path, port, part)
     assert wait_for(lambda: list_served_models(f"http://127.0.0.1:{port}/v1"))

@@ -41,7 +41,7 @@ from homerl.worlds.contract import TreeStats
 
 NASTY = """</pre><script>alert("x")</script><img src=x onerror=alert(1)> ]]> & "quoted" 'too' {{ 7 * 7 }}"""
 SUITES = ("heldout", "new-names")
-TASKS = 20  # of each suite
+TASKS = 12  # of each suite
 LIMITS = EpisodeLimits(turns=2, steps=4, steps_per_turn=2)
 
 

@@ -17,6 +17,7 @@ from command import homerl
 from scripted_server import ScriptedServer
 
 from homerl.envs.assistant.listing.home_listing import CONFIG
+from homerl.envs.assistant.serving.consent import has_guard_words
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 
 
@@ -79,7 +80,11 @@ def test_an_agent_starts_before_its_home_assistant_does(own, tmp_path):
     assert "cannot be reached" in said.replace("\n", " ") and models["data"]
 
 
-@pytest.mark.parametrize(("language", "warned"), [("is", True), ("de-CH", False)])
+def test_the_guard_knows_a_language_whatever_the_country():
+    assert has_guard_words("de-CH") and has_guard_words("de") and not has_guard_words("is")
+
+
+@pytest.mark.parametrize(("language", "warned"), [("is", True), pytest.param("de-CH", False, marks=pytest.mark.long)])
 def test_the_start_says_if_the_guard_does_not_know_the_language(tmp_path, language, warned):
     with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
