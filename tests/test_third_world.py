@@ -43,7 +43,7 @@ for stage, _ in flywheel_stages(load_recipe(sys.argv[1])):
 
 def homerl(*arguments: object, code: int = 0, worlds: Path = WORLDS, loads: Sequence[str] = ()) -> str:
     """What the command line says, with the lamp among its worlds."""
-    done = forked.homerl(*arguments, loads=loads, HOMERL_WORLDS=str(worlds), OMP_NUM_THREADS="1")
+    done = forked.homerl(*arguments, loads=loads, often=True, HOMERL_WORLDS=str(worlds), OMP_NUM_THREADS="1")
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -55,7 +55,7 @@ def run(tmp_path_factory) -> Path:
     recipe = out / "lamp.yaml"
     recipe.write_text(yaml.safe_dump({**RECIPE, "out": str(out / "run")}))
     (out / "stages.py").write_text(STAGES)
-    for stage in map(Path, forked.script(out / "stages.py", recipe, cwd=out, HOMERL_WORLDS=str(WORLDS)).split()):
+    for stage in map(Path, forked.script(out / "stages.py", recipe, cwd=out, often=True, HOMERL_WORLDS=str(WORLDS)).split()):
         homerl("run", stage, loads=forked.TRAINING)
     homerl("run", recipe)
     return out / "run"
@@ -171,7 +171,7 @@ def test_a_recipe_plays_a_shipped_benchmark_in_one_of_its_settings(tmp_path):
         "suites = [SuiteSettings(benchmark='lamp-bench', **more) for more in ({}, {'setting': 'phone'})];"
         "print(*(suite_episodes(suite, EpisodeLimits()).setting for suite in suites))"
     )
-    done = forked.python(code, HOMERL_WORLDS=str(worlds))
+    done = forked.python(code, often=True, HOMERL_WORLDS=str(worlds))
     assert done.stdout.split() == ["wall", "phone"], "the first is the default"
 
 
@@ -226,7 +226,7 @@ def test_the_lamp_keeps_the_contract_of_worlds():
         "from homerl.worlds.plugin_checks import check_world_adapter; from homerl.worlds.registry import known_worlds;"
         "check_world_adapter(known_worlds()['lamp'])"
     )
-    done = forked.python(code, HOMERL_WORLDS=str(WORLDS))
+    done = forked.python(code, often=True, HOMERL_WORLDS=str(WORLDS))
     assert done.returncode == 0, done.stderr
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,10 @@ HERE = Path(__file__).parent
 LINES, SIGNS = 10, 800  # of a text that a page shows unfolded
 
 
+@lru_cache(maxsize=32)
 def load_template(path: Path, **filters: Callable[..., Any]) -> Template:
-    """The template of a file. It may include files beside it, and `base.css` of this folder.
+    """The template of a file. It may include files beside it, and `base.css` of this folder. To compile them takes longer
+    than to write most pages, so a template is kept for the next page with the same filters.
 
     `filters` are added to those of Jinja, to `words`, which turns `an_identifier` into words, to `breakable`, which
     lets a line end after its underscores, and to `folded`.

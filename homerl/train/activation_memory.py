@@ -20,7 +20,6 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from peft import get_peft_model
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
@@ -34,6 +33,7 @@ from homerl.train.model_settings import (
     find_packing_obstacle,
     fuse_liger_kernels,
     make_lora_config,
+    match_adapter_dtype,
     refuse_hidden_decoder,
     sizes_from_config,
 )
@@ -46,7 +46,6 @@ from homerl.train.packing.attention import (
 )
 from homerl.train.packing.packed_updates import TokenSequence, list_attention_configs, pack_row
 from homerl.train.packing.pass_budget import TokenBytes
-from homerl.train.parallel.parallel_trainer import match_adapter_dtype
 from homerl.train.workarounds import load_unsharded
 
 LONGEST = 2048  # tokens of a row that is counted; what grows with their square weighs little up to here
@@ -106,6 +105,8 @@ def _make_meta_model(values: Mapping[str, Any], settings: ModelSettings, fused: 
         undone.enter_context(patch.object(KernelInterface, "__getitem__", lambda kernel, grid: lambda *args, **kwargs: None))
         fuse_liger_kernels(model)
     if settings.lora:
+        from peft import get_peft_model  # which loads much that a model without adapters does not need
+
         try:
             with torch.device("meta"):
                 model = get_peft_model(model, make_lora_config(settings, model))

@@ -140,6 +140,18 @@ def make_lora_config(settings: ModelSettings, model: Module) -> LoraConfig | Non
     )
 
 
+def match_adapter_dtype(model: Module) -> None:
+    """Store an adapter in its base's number format, if that is bfloat16. peft makes it in float32, for an autocast."""
+    import torch
+    from peft import PeftModel
+
+    if not isinstance(model, PeftModel) or model.dtype != torch.bfloat16:
+        return
+    for weight in model.parameters():
+        if weight.requires_grad:
+            weight.data = weight.data.to(torch.bfloat16)
+
+
 PACKED = {"full_attention", "sliding_attention", "attention"}  # layers, by transformers' names
 MIXES = (  # settings of other layers, by how their names begin
     "mamba_", "ssm_", "conv_", "linear_", "rwkv", "recurrent", "lru_width", "xlstm", "block_types",

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
+from running import PromptServer
 
 MODEL = "scripted"
 
@@ -94,7 +95,7 @@ class ScriptedServer:
     def start(self) -> None:
         """Start the server, and return once it accepts requests."""
         quiet = {"log_level": "critical", "access_log": False, "lifespan": "off", "interface": "asgi3"}
-        self.server = uvicorn.Server(uvicorn.Config(self._app, host="127.0.0.1", port=self.port, **quiet))
+        self.server = PromptServer(uvicorn.Config(self._app, host="127.0.0.1", port=self.port, **quiet))
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
         while not self.server.started:

@@ -151,9 +151,15 @@ def is_guarded(home: Home, did: str, held: frozenset[str] = frozenset(), within:
     return any(one not in within and is_guarded(home, one, held, within) for one in listed_entities(home, device))
 
 
+@cache
+def _read_guard_words() -> Any:
+    """What guard.yaml holds: the file is long."""
+    return read_yaml(GUARD_WORDS).data
+
+
 def has_guard_words(language: str) -> bool:
     """Whether it is known what guarded devices are called in a language."""
-    return language.partition("-")[0].lower() in read_yaml(GUARD_WORDS).data["acts"]
+    return language.partition("-")[0].lower() in _read_guard_words()["acts"]
 
 
 def _is_switch_of_unknown_use(device: Device) -> bool:
@@ -249,7 +255,7 @@ def strip_accents(text: str) -> str:
 
 @cache
 def _word_pattern(group: Group) -> re.Pattern[str]:
-    data = read_yaml(GUARD_WORDS).data
+    data = _read_guard_words()
     endings = {} if group == "harmless" else {language: _read_endings(data, language) for language in data["endings"]}
     found = {
         one
@@ -316,7 +322,7 @@ def _strip_harmless(text: str) -> str:
 @cache
 def _harmless_pattern() -> re.Pattern[str]:
     """What finds a long word of the other groups that stands alone, as its first group, or else a harmless one."""
-    data = read_yaml(GUARD_WORDS).data
+    data = _read_guard_words()
     listed = {way for group in GUARDED for many in data[group].values() for word in many for way in _ways_to_write(word)}
     alone = sorted(re.escape(word) for word in listed if len(word) >= COMPOUND and "-" not in word)
     return re.compile(rf"(\b(?:{'|'.join(alone)})s?\b)|{_word_pattern('harmless').pattern}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from homerl.envs.assistant.serving.call_effects import ChangeRecord
 from homerl.envs.assistant.serving.exchange_journal import CallRecord, DamagedLine, JournalEntry
@@ -89,13 +90,17 @@ def journal_days(entries: Sequence[JournalEntry]) -> Iterator[JournalDay]:
         yield JournalDay(day, tuple(of_day))
 
 
+def _path_to_words(path: str) -> str:
+    return identifier_to_words(path).replace(".", " ")
+
+
+def _value_to_text(value: Any) -> str:
+    return "nothing" if value is None else str(value)
+
+
 def render_journal_page(entries: Sequence[JournalEntry], damaged: Sequence[DamagedLine] = ()) -> str:
     """The page as HTML. Damaged lines of the log stand before the days."""
-    filters = {
-        "plain": lambda path: identifier_to_words(path).replace(".", " "),
-        "value": lambda v: "nothing" if v is None else str(v),
-    }
-    journal = load_template(Path(__file__).with_name("journal.html.jinja"), **filters)
+    journal = load_template(Path(__file__).with_name("journal.html.jinja"), plain=_path_to_words, value=_value_to_text)
     ways = {(one.mode, one.agent) for one in entries}
     return journal.render(
         days=list(journal_days(entries)),

@@ -114,13 +114,19 @@ class TypicalYear:
         """The weather at each of the full hours after a minute of the year. The year repeats after its end."""
         new_year, first = calendar.timegm((YEAR, 1, 1, 0, 0, 0)), minute // 60 + 1
         ahead = range(first, first + hours)
-        return [WeatherChange(new_year + 3600 * hour, self._hourly_weather[hour % HOURS]) for hour in ahead]
+        return [WeatherChange(new_year + 3600 * hour, self._weather_at_hour(hour % HOURS)) for hour in ahead]
+
+    def _weather_at_hour(self, hour: int) -> Outdoors:
+        """The weather at a full hour of the year, rounded to tenths."""
+        if hour not in self._known_hours:
+            quantities = (self.temperature[hour - 1], self.humidity[hour - 1], self.daylight[hour * CELLS])
+            self._known_hours[hour] = Outdoors(*(round(float(quantity), 1) for quantity in quantities))
+        return self._known_hours[hour]
 
     @cached_property
-    def _hourly_weather(self) -> list[Outdoors]:
-        """The weather at each full hour of the year, rounded to tenths."""
-        hours = zip(np.roll(self.temperature, 1), np.roll(self.humidity, 1), self.daylight[::CELLS])
-        return [Outdoors(*(round(float(quantity), 1) for quantity in hour)) for hour in hours]
+    def _known_hours(self) -> dict[int, Outdoors]:
+        """The hours that were asked for: to round a whole year takes longer than to make a home."""
+        return {}
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import math
 import os
 import random
+import ssl
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -270,9 +273,11 @@ class Endpoint:
         return RequestRefused(url, why)
 
     def _make_client(self, url: str) -> AsyncOpenAI:
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-        return AsyncOpenAI(base_url=url, api_key=read_api_key(self.key), timeout=self.patience.timeout, max_retries=0)
+        timeout, key = self.patience.timeout, read_api_key(self.key)
+        http = DefaultAsyncHttpxClient(verify=_load_certificates(), timeout=timeout)
+        return AsyncOpenAI(base_url=url, api_key=key, timeout=timeout, max_retries=0, http_client=http)
 
     async def _ask_replica(
         self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float, told: StreamListener | None
@@ -327,6 +332,16 @@ class Endpoint:
         """Close the connections of all replicas."""
         for replica in self.replicas:
             await replica.client.close()
+
+
+@cache
+def _load_certificates() -> ssl.SSLContext:
+    """The certificates that the client library trusts, for all clients: to load them takes longer than many an answer."""
+    from openai import DefaultAsyncHttpxClient
+
+    http = next(one.__module__ for one in DefaultAsyncHttpxClient.__mro__ if one.__module__.startswith("httpx"))
+    context: ssl.SSLContext = importlib.import_module(http.partition(".")[0]).create_ssl_context()
+    return context
 
 
 def spare_fields(body: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:

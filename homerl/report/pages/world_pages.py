@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def glossary_of_world(world: WorldAdapter) -> Glossary:
     return Glossary({**{key: GlossaryTerm("A class of errors.", name) for key, name in world.dimensions.items()}, **found})
 
 
+@lru_cache(maxsize=32)
 def load_report_template(name: str, world: WorldAdapter, **filters: Callable[..., Any]) -> Template:
     """The template of a report in this folder. Its filters write figures, and explain the words of a world."""
     words = glossary_of_world(world)

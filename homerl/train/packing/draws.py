@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from peft.tuners.lora import LoraLayer
 from torch.nn import Module
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -24,6 +23,8 @@ def train_without_draws(model: Module) -> None:
     Its layers compute as in evaluation. transformers asks a layer's `training` also for whether its activations are
     computed again in the backward pass, so it is true until the layer computes.
     """
+    from peft.tuners.lora import LoraLayer
+
     model.eval()
     for part in model.modules():
         if isinstance(part, LoraLayer):

@@ -24,6 +24,7 @@ from transformers import Trainer
 from transformers.utils import CONFIG_NAME
 
 from homerl.envs.core.documents import InputError, write_atomic
+from homerl.train.model_settings import match_adapter_dtype
 from homerl.train.parallel.adamw import AdamW, has_master
 from homerl.train.parallel.muon import MuonWithAdamW
 from homerl.train.parallel.sharding import gather_whole_weights, prepare_sharding
@@ -37,15 +38,6 @@ from homerl.train.workarounds import (
     register_numbered_cpu,
     set_launcher_environment,
 )
-
-
-def match_adapter_dtype(model: torch.nn.Module) -> None:
-    """Store an adapter in its base's number format, if that is bfloat16. peft makes it in float32, for an autocast."""
-    if not isinstance(model, PeftModel) or model.dtype != torch.bfloat16:
-        return
-    for weight in model.parameters():
-        if weight.requires_grad:
-            weight.data = weight.data.to(torch.bfloat16)
 
 
 def parallel_arguments(recipe: TrainingRecipe) -> dict[str, Any]:

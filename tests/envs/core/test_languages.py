@@ -75,11 +75,18 @@ def test_a_language_is_given_once(part, tmp_path, monkeypatch):
         added_languages()
 
 
+def test_a_folder_that_is_named_otherwise_than_a_language_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "one/homeenv").mkdir(parents=True)
+    monkeypatch.setenv("HOMERL_LANGUAGES", str(tmp_path / "one"))
+    with pytest.raises(InputError, match="/one/homeenv: 'homeenv' is no code of a language"):
+        added_languages()
+
+
 @pytest.mark.parametrize(
     ("folder", "refusal"),
     [
         ("none", "/none: there is no such folder"),
-        ("one", "/one/homeenv: 'homeenv' is no code of a language"),
+        pytest.param("one", "/one/homeenv: 'homeenv' is no code of a language", marks=pytest.mark.long),  # as above
     ],
 )
 def test_a_folder_that_cannot_be_used_ends_in_one_message(folder, refusal, tmp_path):

@@ -110,9 +110,18 @@ def test_folders_are_absolute_for_processes_elsewhere(tmp_path, monkeypatch):
 
 COMMANDS = dict.fromkeys(VARIABLES.values(), ("check", "recipes/smoke.yaml")) | {"HOMERL_WORLDS": ("--help",)}
 del COMMANDS["HOMERL_LANGUAGES"]  # a language is no Python file: tests/envs/core/test_languages.py
+QUICK = (
+    "HOMERL_WORLDS",
+    "HOMERL_COMMANDS",
+    "HOMERL_REWARDS",
+    "HOMERL_LOSSES",
+)  # worlds, tasks and training; under --all all
 
 
-@pytest.mark.parametrize(("variable", "command"), COMMANDS.items())
+@pytest.mark.parametrize(
+    ("variable", "command"),
+    [pytest.param(*one, marks=() if one[0] in QUICK else pytest.mark.long) for one in COMMANDS.items()],
+)
 def test_a_broken_file_of_each_kind_ends_in_one_message(variable, command, tmp_path):
     (tmp_path / "broken.py").write_text("import no_such_package")
     done = homerl(*command, cwd=ROOT, **{variable: str(tmp_path)})

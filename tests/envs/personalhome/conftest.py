@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import UTC, datetime
 from functools import lru_cache
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import python
 
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, Entity
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, Room
@@ -20,7 +18,6 @@ from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 
-ROOT = Path(__file__).parents[3]
 NOW = datetime(2026, 3, 14, 8, 30)
 OWN = """
 - name: test_oven
@@ -133,13 +130,11 @@ def small_household() -> Household:
     )
 
 
-def printed(code: str) -> set[str]:
-    """What some code prints in two processes that hash texts otherwise: one text, if no order depends on hashes."""
-    path = f"{ROOT}:{ROOT / 'tests/helpers'}"
-    command = [sys.executable, "-c", code]
-    environments = [{"PYTHONHASHSEED": seed, "PYTHONPATH": path, "PATH": ""} for seed in ("1", "2")]
-    runs = [subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=env) for env in environments]
-    return {run.stdout.strip() for run in runs}
+def printed(code: str) -> str:
+    """What some code prints in a process that hashes texts otherwise: the same, if no order depends on hashes."""
+    done = python(f"import sys; sys.path.append('tests/helpers'); {code}")
+    done.check_returncode()
+    return done.stdout.strip()
 
 
 @pytest.fixture

@@ -195,7 +195,7 @@ def test_keys_tell_households_and_records_apart(household: Household) -> None:
 
 
 def test_the_key_is_the_same_in_every_process() -> None:
-    assert printed("from tests.envs.personalhome.test_world import ALL, after; print(after(ALL))") == {after(ALL)}
+    assert printed("from tests.envs.personalhome.test_world import ALL, after; print(after(ALL))") == after(ALL)
 
 
 def test_a_world_without_looking_around_has_no_tools() -> None:

@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from functools import cache
 from html import escape
 from html.parser import HTMLParser
 
 import pytest
 
 from homerl.bench.suites import read_suite
-from homerl.envs.simuhome.bench.suite import play_simuhome_instance
+from homerl.envs.simuhome.bench.suite import SimuHomeInstance, play_simuhome_instance
 from homerl.envs.simuhome.pages.episode import SimuHomePage, device_names, plain_goal_texts, render_simuhome_page
 from homerl.envs.simuhome.tasks.expert import BASELINES, FixedAnswerAgent
 from homerl.envs.simuhome.tasks.situation import exact_goal_texts as exact_goals
 from homerl.worlds.registry import begin_episode
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"
-SUITE = read_suite("simuhome")
 PLACES = (75, 120, 420, 520)
 
 
+@cache
+def suite() -> list[SimuHomeInstance]:
+    return read_suite("simuhome")
+
+
 def played(line, agent=None):
-    return play_simuhome_instance(SUITE[line], agent or BASELINES["expert"]())
+    return play_simuhome_instance(suite()[line], agent or BASELINES["expert"]())
 
 
 @pytest.mark.parametrize("line", PLACES)
@@ -74,7 +79,7 @@ def test_a_goal_names_a_place_once():
 
 
 def test_goals_are_in_peoples_words_with_units_and_keep_the_exact_path_as_a_title():
-    tasks = [json.dumps(one.blueprint.model_dump(mode="json")["task"]) for one in SUITE]
+    tasks = [json.dumps(one.blueprint.model_dump(mode="json")["task"]) for one in suite()]
     line = next(at for at, task in enumerate(tasks) if '100ths", "value":' in task)
     drawn = SimuHomePage(played(line))
     said, exact = (" ".join(column) for column in list(zip(*drawn.goals))[:2])
@@ -86,7 +91,7 @@ def test_goals_are_in_peoples_words_with_units_and_keep_the_exact_path_as_a_titl
 
 
 def test_every_episode_of_the_suite_is_said_without_identifiers():
-    for instance in SUITE[::3]:
+    for instance in suite()[::3]:
         blueprint = instance.blueprint.model_dump(mode="json")
         devices = begin_episode(instance.blueprint, instance.limits_for("eia")).situation.home.plan.devices
         said = list(plain_goal_texts(blueprint["task"], devices))
@@ -95,7 +100,7 @@ def test_every_episode_of_the_suite_is_said_without_identifiers():
 
 
 def test_a_device_has_a_number_only_beside_another_of_its_kind():
-    plan = begin_episode(SUITE[420].blueprint, SUITE[420].limits_for("eia")).situation.home.plan
+    plan = begin_episode(suite()[420].blueprint, suite()[420].limits_for("eia")).situation.home.plan
     names = device_names(plan.devices.values())
     for room, devices in plan.devices_by_room.items():
         kinds = Counter(device.type.name for device in devices)

@@ -369,8 +369,22 @@ def test_only_what_is_near_is_suggested(tmp_path, typed, known, meant):
     assert find_near_path(tmp_path / known[0]) != tmp_path / known[0]  # it is there: the trouble is another
 
 
-def test_ctrl_c_has_a_line_of_its_own_at_a_terminal(tmp_path):
+def test_an_interrupt_has_a_line_of_its_own_at_a_terminal(monkeypatch):
     """The terminal itself writes `^C` where the cursor stands."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as seen, os.fdopen(theirs, "w") as terminal, monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", terminal)
+        assert run_to_end(interrupted) == 130
+        said = seen.read(4096).decode()
+    assert said.splitlines() == ["", "homerl: stopped; start the same command again to go on"]
+
+
+@pytest.mark.long
+def test_ctrl_c_at_a_terminal_ends_a_run(tmp_path):
     pid, terminal = pty.fork()
     if pid == 0:
         arguments = f"run {ROOT}/recipes/synth.yaml {SMALL} --synth.blueprints 400 --synth.shard 5 --out {tmp_path}".split()

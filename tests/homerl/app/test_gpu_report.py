@@ -77,8 +77,22 @@ def report(folder: Path, *parts: str) -> dict:
 QUICK = "generate_transformers"  # by which every run of the tests knows that the script still fits what it calls
 
 
+def test_a_part_turns_and_is_in_the_report(monkeypatch, tmp_path):
+    """In a process that begins with training loaded; under --all each part is started as the script starts it."""
+
+    def side(part: str, side: str, asked: Namespace, machine: Machine) -> dict:
+        script(ROOT / "scripts/gpu_report", "--only", part, "--side", side, "--tiny", "--out", asked.out, cwd=tmp_path)
+        return json.loads((machine.folder / f"{part}.json").read_text())
+
+    monkeypatch.setattr(reporting, "run_side", side)
+    monkeypatch.setattr(sys, "argv", ["gpu_report", "--tiny", "--out", str(tmp_path / "report.json"), QUICK])
+    reporting.main()
+    assert set(PARTS[QUICK]) <= set(json.loads((tmp_path / "report.json").read_text())[QUICK])
+
+
+@pytest.mark.long
 @pytest.mark.timeout(700)
-@pytest.mark.parametrize("part", [part if part == QUICK else pytest.param(part, marks=pytest.mark.long) for part in PARTS])
+@pytest.mark.parametrize("part", PARTS)
 def test_every_part_turns(part, tmp_path):
     found = report(tmp_path, part)[part]
     assert "failed" not in found, found["failed"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,11 @@ from homerl.worlds.registry import known_worlds
 ROOT = Path(__file__).parents[3]
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
 SENTENCE = re.compile(r"[A-Z`].*\.", re.S)
-VALID = Draft202012Validator(build_recipe_schema())
+
+
+@cache
+def validator() -> Draft202012Validator:
+    return Draft202012Validator(build_recipe_schema())
 
 
 def plain(data: Any) -> Any:
@@ -124,9 +129,9 @@ def test_it_is_a_schema_that_needs_no_other_file() -> None:
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_shipped_recipes_are_valid_as_they_stand_and_whole(path: Path) -> None:
-    VALID.validate(plain(read_yaml(path).data))
-    VALID.validate(plain(load_recipe_document(path)[0]))
-    VALID.validate(plain(recipe_data(load_recipe(path))))
+    validator().validate(plain(read_yaml(path).data))
+    validator().validate(plain(load_recipe_document(path)[0]))
+    validator().validate(plain(recipe_data(load_recipe(path))))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -137,10 +142,10 @@ def test_shipped_recipes_name_the_schema_to_editors(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mine.yaml", "runs/x/recipe.yaml"])
 def test_a_recipe_may_extend_with_parts_of_what_it_needs(name: str) -> None:
-    VALID.validate({"extends": name})
-    VALID.validate({"extends": name, "run": "rlve", "user": {"serve": {"port": 8401}}})
-    VALID.validate({"extends": name, "blueprints": {"recipe": {"types": {"qt1": 1.0}}}})  # the one beneath names the world
-    VALID.validate({"extends": name, "bench": {"suites": [{"recipe": {"world": "simuhome"}}]}})
+    validator().validate({"extends": name})
+    validator().validate({"extends": name, "run": "rlve", "user": {"serve": {"port": 8401}}})
+    validator().validate({"extends": name, "blueprints": {"recipe": {"types": {"qt1": 1.0}}}})  # the base names the world
+    validator().validate({"extends": name, "bench": {"suites": [{"recipe": {"world": "simuhome"}}]}})
 
 
 WHOLE = {"homerl": 1, "run": "rlve", "model": {"name": "x"}}
@@ -173,7 +178,7 @@ WHOLE = {"homerl": 1, "run": "rlve", "model": {"name": "x"}}
     ids=json.dumps,
 )
 def test_it_refuses_what_recipes_refuse(wrong: dict[str, Any], tmp_path: Path) -> None:
-    assert VALID.is_valid(WHOLE) and not VALID.is_valid(wrong)
+    assert validator().is_valid(WHOLE) and not validator().is_valid(wrong)
     (tmp_path / "x.yaml").write_text("homerl: 1\nrun: rlve\nmodel: {name: x}\n")
     (tmp_path / "wrong.yaml").write_text(json.dumps(wrong) + "\n")
     with pytest.raises(InputError):

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from launches import (
     LAUNCHERS,
@@ -83,26 +85,42 @@ def rlve(model, tokenizer, task, tmp_path) -> dict[str, Any]:
     }
 
 
+KILLED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from homerl.app.runs.launch import main
+
+def kill(out):  # after seven updates, of which five are in a checkpoint
+    while not list(out.glob("checkpoints/*/trainer_state.json")) or (out / "metrics.jsonl").read_text().count('"loss"') < 7:
+        time.sleep(0.005)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=kill, args=(Path(sys.argv[2]),), daemon=True).start()
+sys.exit(main(sys.argv[1], []))
+"""
+
+
 @pytest.mark.parametrize(
     "settings", [pytest.param({}, marks=pytest.mark.long), {"muon": 0.02, "in_order": True}], ids=["adamw", "muon"]
 )
 def test_sft_killed_and_started_again_is_an_unbroken_run(sft, tmp_path, settings):
-    """In real processes under --all (below); here only the one that is killed."""
+    """In processes that begin without training loaded under --all (below)."""
     from homerl.app.runs.recipe import load_recipe
     from homerl.train.update.sft import train_sft
 
-    recipe = sft | {"sft": sft["sft"] | {"max_steps": 24} | settings}
+    recipe = sft | {"sft": sft["sft"] | {"max_steps": 16} | settings}
     broken, whole = written(recipe, tmp_path), written(recipe, tmp_path, out=str(tmp_path / "whole"))
     out = tmp_path / "sft"
-    kill_at(7, out, sys.executable, broken)
-    assert 5 <= checkpoints(out)[-1] < 24
+    done = forked.python(KILLED, broken, out)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert 5 <= checkpoints(out)[-1] < 16 and not (out / "model").exists()
     with (out / "metrics.jsonl").open("a") as metrics:
         metrics.write('{"step": 3, "lo')  # the kill may fall into a line
-    (out / "checkpoints/checkpoint-23").mkdir()  # or into a checkpoint
-    (out / "checkpoints/checkpoint-23/trainer_state.json").write_text('{"epoch"')
+    (out / "checkpoints/checkpoint-15").mkdir()  # or into a checkpoint
+    (out / "checkpoints/checkpoint-15/trainer_state.json").write_text('{"epoch"')
     train_sft(load_recipe(broken))
     train_sft(load_recipe(whole))
-    same_run(tmp_path / "whole", out, 24)
+    same_run(tmp_path / "whole", out, 16)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,16 @@ from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
 from homerl.worlds.users import ScriptedUser
 
-REGISTRY = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in build_json_schemas().items())
+
+@cache
+def registry() -> Registry:
+    """Where the schemas find each other."""
+    made = build_json_schemas().items()
+    return Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in made)
 
 
 def validator(kind: str) -> Draft202012Validator:
-    return Draft202012Validator(build_json_schemas()[schema_file_name(kind)], registry=REGISTRY)
+    return Draft202012Validator(build_json_schemas()[schema_file_name(kind)], registry=registry())
 
 
 def faulty_data() -> dict:

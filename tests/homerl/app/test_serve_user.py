@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from command import homerl
 from scripted_server import ScriptedServer
 
 from homerl.app.runs.preflight import check_machine
@@ -208,7 +209,9 @@ def command(tmp_path: Path, port: int, part: str = "user") -> subprocess.Popen:
     )
 
 
-@pytest.mark.parametrize(("sent", "part"), [(signal.SIGINT, "user"), (signal.SIGTERM, "agent")])
+@pytest.mark.parametrize(
+    ("sent", "part"), [pytest.param(signal.SIGINT, "user", marks=pytest.mark.long), (signal.SIGTERM, "agent")]
+)
 def test_the_command_serves_until_it_is_told_to_stop(tmp_path, port, sent, part):
     process = command(tmp_path, port, part)
     assert wait_for(lambda: list_served_models(f"http://127.0.0.1:{port}/v1"))
@@ -232,8 +235,8 @@ def test_nothing_outlives_an_owner_that_was_killed(tmp_path, port):
 def test_the_command_tells_why_there_is_nothing_to_serve(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(yaml.safe_dump(RECIPE))
-    done = subprocess.run([sys.executable, "-m", "homerl", "serve-user", str(path)], capture_output=True, text=True)
-    assert done.returncode == 2 and "serves no user" in done.stderr
+    done = homerl("serve-user", path)
+    assert done.code == 2 and "serves no user" in done.err
 
 
 class Keyed(BaseHTTPRequestHandler):

@@ -189,23 +189,15 @@ def test_the_terms_of_a_talk_name_the_home_of_a_moved_run(here, monkeypatch):
 # Plug-ins
 
 
-@pytest.fixture
-def with_plugin(here) -> Path:
-    """A run that was made with a reward of one's own."""
+def test_a_runs_plugins_lie_in_it_and_are_loaded_only_if_they_are_named(here):
     Path("rewards").mkdir()
     Path("rewards/calm.py").write_text(REWARD)
     assert call("run", synthesis(), HOMERL_REWARDS="rewards").returncode == 0
-    return here / "runs/mine"
-
-
-def test_a_runs_plugins_lie_in_it_and_are_loaded_only_if_they_are_named(with_plugin):
-    assert (with_plugin / "plugins/rewards/calm.py").read_text() == REWARD
+    run = here / "runs/mine"
+    assert (run / "plugins/rewards/calm.py").read_text() == REWARD
+    assert call("check", run / "recipe.yaml", HOMERL_REWARDS="rewards").returncode == 0, "they are where they were"
     shutil.rmtree("rewards")
-    refused = call("check", with_plugin / "recipe.yaml")
+    refused = call("check", run / "recipe.yaml")
     assert refused.returncode == 2 and "calm.py" in refused.stderr
-    assert f"HOMERL_PLUGINS={with_plugin}/plugins before the command" in refused.stderr.replace("\n", " ")
-    assert call("check", with_plugin / "recipe.yaml", HOMERL_PLUGINS=str(with_plugin / "plugins")).returncode == 0
-
-
-def test_plugins_that_are_loaded_from_where_they_were_are_not_refused(with_plugin):
-    assert call("check", with_plugin / "recipe.yaml", HOMERL_REWARDS="rewards").returncode == 0
+    assert f"HOMERL_PLUGINS={run}/plugins before the command" in refused.stderr.replace("\n", " ")
+    assert call("check", run / "recipe.yaml", HOMERL_PLUGINS=str(run / "plugins")).returncode == 0

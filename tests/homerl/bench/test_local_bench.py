@@ -4,11 +4,9 @@ import asyncio
 import json
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
+import forked
 import pytest
 
 from homerl.app.play_suite import BenchRun, run_benchmark
@@ -63,19 +61,28 @@ def test_a_dialogue_that_outgrows_a_model_is_the_agents_failure_and_samples_noth
             asyncio.run(agent.propose(Observation("live", ({"role": "user", "content": "light please"},), ())))
 
 
+INTERRUPTED = """
+import os, sys, threading, time
+from pathlib import Path
+from homerl.app.cli import main
+
+def interrupt(out, number):  # once a task is played
+    while not any(path.stat().st_size for path in out.glob("journal/*.jsonl")):
+        time.sleep(0.05)
+    os.kill(os.getpid(), number)
+
+threading.Thread(target=interrupt, args=(Path(sys.argv.pop(1)), int(sys.argv.pop(1))), daemon=True).start()
+main()
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_run_keeps_each_task_that_is_played(suite_file, tmp_path, tiny, number):
     out = tmp_path / "out"
     given = ["bench", "run", suite_file, "--model", tiny, "--cpu", "--out", out, "--at-once", 2, "--max-tokens", 32]
-    command = [sys.executable, "-m", "homerl", *map(str, given)]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not any(path.stat().st_size for path in out.glob("journal/*.jsonl")):
-        assert run.poll() is None, run.communicate()
-        time.sleep(0.05)
-    run.send_signal(number)
-    said, complaint = run.communicate(timeout=60)
-    assert run.returncode == 130, complaint
-    assert "tasks of about 2 messages each: up to" in said.replace("\n", " ")
+    run = forked.python(INTERRUPTED, out, int(number), *given)
+    assert run.returncode == 130, run.stderr
+    assert "tasks of about 2 messages each: up to" in run.stdout.replace("\n", " ")
     played = len(list(read_rows(out / "results.jsonl")))
-    assert complaint.startswith(f"homerl: {played} of 200 episodes are played") and len(complaint.splitlines()) == 2
+    assert run.stderr.startswith(f"homerl: {played} of 200 episodes are played") and len(run.stderr.splitlines()) == 2
     assert 0 < played < 200 and "the same results" in rescore_run(out)

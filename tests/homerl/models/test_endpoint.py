@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from scripted_server import Faults, ScriptedServer
 
 from homerl.envs.core.model import Model
+from homerl.models.endpoint import endpoint as endpoints
 from homerl.models.endpoint.endpoint import REST, TRIPS, Endpoint, Patience
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.llm_agent import LLMAgent, messages_to_send
@@ -35,7 +36,7 @@ UNHURRIED = Patience(timeout=30.0, deadline=60.0, tries=4)  # where no answer is
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
-    monkeypatch.setattr("homerl.models.endpoint.endpoint.FIRST_WAIT", 0.01)
+    monkeypatch.setattr(endpoints, "FIRST_WAIT", 0.01)
 
 
 def ask(*servers: ScriptedServer | str, patience: Patience = UNHURRIED, times: int = 1):
@@ -373,9 +374,9 @@ def test_a_date_to_wait_for_is_kept_and_one_too_late_is_not_waited_for():
     "said", ["0", "nan", "Thu, 01 Jan 2026 00:00:00 GMT", "soon", "Wed, 21 Oct 99999999999999 07:28:00 GMT"]
 )
 def test_a_busy_server_that_names_no_time_is_not_flooded(said, monkeypatch):
-    monkeypatch.setattr("homerl.models.endpoint.endpoint.FIRST_WAIT", 0.2)
+    monkeypatch.setattr(endpoints, "FIRST_WAIT", 0.1)
     with ScriptedServer(faults=Faults(refusals=1.0), refusal=429, headers={"retry-after": said}) as server:
-        (error,), _ = ask(server, patience=Patience(timeout=1, deadline=1.5, tries=3))
+        (error,), _ = ask(server, patience=Patience(timeout=1, deadline=1.2, tries=3))
     assert isinstance(error, InfraError) and 2 <= server.served["refusals"] <= 15
 
 
@@ -471,14 +472,15 @@ def test_many_requests_that_fail_at_once_are_one_outage():
 
 
 def test_a_long_silence_is_told_once_a_minute_and_a_short_one_is_not(monkeypatch, capsys):
-    monkeypatch.setattr("homerl.models.endpoint.endpoint.QUIET", 0.2)
+    quiet = endpoints.QUIET
+    monkeypatch.setattr(endpoints, "QUIET", 0.2)
     with ScriptedServer(faults=Faults(errors=1.0)) as server:
         ask(server, patience=Patience(timeout=0.3, deadline=3.0, tries=30))
         told = capsys.readouterr().err.splitlines()
         assert 1 <= len(told) < server.served["errors"], "not for each of the tries"
     said = rf"homerl: scripted at {re.escape(server.url)}: no answer for \d s \(status 500: out of order\)"
     assert all(re.fullmatch(said, line) for line in told)
-    monkeypatch.undo()
+    monkeypatch.setattr(endpoints, "QUIET", quiet)
     with ScriptedServer(faults=Faults(errors=1.0)) as server:
         ask(server)
     assert capsys.readouterr().err == ""

@@ -46,6 +46,7 @@ def url(tiny: Path, tmp_path_factory):
         server.wait(200)
 
 
+@pytest.mark.long
 def test_a_real_server_is_asked_and_answers(url, tiny, task):
     settings = UserSettings(kind="llm", url=url, model=str(tiny), max_tokens=24, timeout=60, deadline=120)
     with open_user_factory(settings) as users:
@@ -56,6 +57,7 @@ def test_a_real_server_is_asked_and_answers(url, tiny, task):
     assert usage["prompt_tokens"] > 100 and usage["completion_tokens"] > 0  # what an untrained model says is no matter
 
 
+@pytest.mark.long
 def test_a_synthesis_runs_on_it(url, tiny, task):
     """An untrained model solves nothing, and this server gives one candidate however many are wanted."""
     model = {"url": url, "model": str(tiny), "max_tokens": 12, "timeout": 60, "deadline": 120}

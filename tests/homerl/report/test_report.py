@@ -41,6 +41,7 @@ from homerl.worlds.contract import TreeStats
 
 NASTY = """</pre><script>alert("x")</script><img src=x onerror=alert(1)> ]]> & "quoted" 'too' {{ 7 * 7 }}"""
 SUITES = ("heldout", "new-names")
+TASKS = 12  # of each suite
 LIMITS = EpisodeLimits(turns=2, steps=4, steps_per_turn=2)
 
 
@@ -154,7 +155,7 @@ def _lines(path: Path, rows) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    return make_run(tmp_path_factory.mktemp("runs") / "quickstart", tasks=40)
+    return make_run(tmp_path_factory.mktemp("runs") / "quickstart", tasks=TASKS)
 
 
 @pytest.fixture
@@ -359,10 +360,10 @@ def test_all_tasks_are_in_a_table_that_leads_to_their_dialogues(run):
     report = write_flywheel_report(run)
     page = page_of(report)
     report_rows = re.findall(r'<tr class="entry".*?</tr>', report.page.read_text(), re.DOTALL)
-    assert len(report_rows) == 2 * 40
+    assert len(report_rows) == 2 * TASKS
     for suite in SUITES:
         for number, result in enumerate(read_rows(run / "rlve/bench" / suite / "results.jsonl")):
-            row = report_rows[number + 40 * SUITES.index(suite)]
+            row = report_rows[number + TASKS * SUITES.index(suite)]
             assert f'data-suite="{suite}" data-kind="{"|".join(dict.fromkeys(result["families"]))}"' in row
             assert f'data-rlve="{result["outcome"]}"' in row
             link = f"dialogues/rlve-{suite}.html#{result['id']}"
@@ -411,7 +412,7 @@ def test_stages_that_have_just_begun(run):
         path = run / stage / "metrics.jsonl"
         first = path.read_text().splitlines()[0]
         path.write_text(f'{first}\n{{"step": 2, "loss": NaN, "reward": NaN, "success": NaN}}\n{{"step": 3, "lo')
-    (run / "untrained/bench/heldout/score.json").write_text(json.dumps({"n": 0, "outcomes": {"infra_error": 40}}))
+    (run / "untrained/bench/heldout/score.json").write_text(json.dumps({"n": 0, "outcomes": {"infra_error": TASKS}}))
     report = write_flywheel_report(run)
     assert "no episode counted" in page_of(report).text
     assert "nan" not in report.page.read_text().lower().replace("nance", "")
@@ -530,7 +531,7 @@ def test_the_table_of_tasks_is_filtered_by_kind_outcome_and_words(run, browser):
     page.select_option("select[name=rlve]", "success")
     row = shown.first
     words = " ".join(row.locator("td").first.inner_text().split()[:2])
-    assert 0 < shown.count() < 40 and {one.get_attribute("data-rlve") for one in shown.all()} == {"success"}
+    assert 0 < shown.count() < TASKS and {one.get_attribute("data-rlve") for one in shown.all()} == {"success"}
     page.fill("input[name=words]", words.upper())
     said = [one.inner_text().lower() for one in shown.all()]
     assert said and all(word.lower() in text for text in said for word in words.split())

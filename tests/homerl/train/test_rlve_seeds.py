@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked import python
 
 from homerl.app.runs.flywheel import flywheel_stages
 from homerl.app.runs.recipe import load_recipe
@@ -43,6 +44,12 @@ def test_another_seed_draws_other_rollouts_and_tasks_and_plays_the_same_suites(r
     assert rlve_seeds.with_seed(recipe, run, "rlve", 0) == recipe
 
 
+RUN = (
+    "import os, runpy, sys; del sys.argv[0]; sys.path.insert(0, os.path.dirname(sys.argv[0]));"
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     {
@@ -54,7 +61,7 @@ def test_another_seed_draws_other_rollouts_and_tasks_and_plays_the_same_suites(r
 def test_what_does_not_fit_is_refused(tmp_path, arguments, message):
     if arguments:
         (tmp_path / "sft/model").mkdir(parents=True)
-    done = subprocess.run([sys.executable, SCRIPT, tmp_path, *arguments], capture_output=True, text=True)
+    done = python(RUN, SCRIPT, tmp_path, *arguments)
     assert done.returncode == 2 and message in done.stderr
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import homerl as inside
 from forked import homerl
 
 from tests.envs.assistant.listing.replay import TOKEN, Replay
@@ -23,13 +24,11 @@ def test_a_home_is_brought_in_looked_at_and_brought_in_again(tmp_path: Path) -> 
     assert any(note["part"] == "automation" and "administrator" in note["why"] for note in told["not_understood"])
     for path in tmp_path.rglob("*.json"):
         assert TOKEN not in path.read_text("utf-8")
-    assert homerl("import-ha", str(tmp_path / "saved"), "--out", str(again)).returncode == 0
+    assert inside("import-ha", tmp_path / "saved", "--out", again).code == 0
     assert again.read_bytes() == out.read_bytes()
-    assert homerl("check-home", str(out)).returncode == 0
+    assert inside("check-home", out).code == 0
     page = tmp_path / "home.html"
-    assert homerl("view", "home", str(out), "--out", str(page)).returncode == 0 and "Ceiling Lights" in page.read_text(
-        "utf-8"
-    )
+    assert inside("view", "home", out, "--out", page).code == 0 and "Ceiling Lights" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -42,10 +41,12 @@ def test_a_home_is_brought_in_looked_at_and_brought_in_again(tmp_path: Path) -> 
     ],
 )
 def test_what_goes_wrong_is_one_message(
-    arguments: list[str], environment: dict[str, str], says: str, tmp_path: Path
+    arguments: list[str], environment: dict[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = homerl("import-ha", *arguments, "--out", str(tmp_path / "home.json"), **environment)
-    assert done.returncode == 2 and says in done.stderr.replace("\n", " ") and "Traceback" not in done.stderr
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    done = inside("import-ha", *arguments, "--out", tmp_path / "home.json")
+    assert done.code == 2 and says in done.err.replace("\n", " ") and "Traceback" not in done.err
     assert not list(tmp_path.iterdir())
 
 
@@ -55,4 +56,4 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "[]"
-    assert "import-ha" in homerl("--help").stdout
+    assert "import-ha" in inside("--help").out

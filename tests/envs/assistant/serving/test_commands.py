@@ -13,10 +13,11 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-from forked import homerl
+from command import homerl
 from scripted_server import ScriptedServer
 
 from homerl.envs.assistant.listing.home_listing import CONFIG
+from homerl.envs.assistant.serving.consent import has_guard_words
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 
 
@@ -24,19 +25,20 @@ from tests.envs.assistant.listing.replay import TOKEN, Replay
     ("token", "reachable", "says"),
     [("", True, "HA_TOKEN holds no token"), ("wrong", True, "refused the token"), (TOKEN, False, "cannot be reached")],
 )
-def test_a_home_assistant_that_cannot_be_asked_is_one_message(tmp_path, token, reachable, says):
+def test_a_home_assistant_that_cannot_be_asked_is_one_message(tmp_path, monkeypatch, token, reachable, says):
+    monkeypatch.setenv("HA_TOKEN", token)
     with Replay() as home, socket.create_server(("127.0.0.1", 0)) as nobody:
         url = home.url if reachable else f"http://127.0.0.1:{nobody.getsockname()[1]}"
         nobody.close()
         command = ("serve-agent", "--model", "http://127.0.0.1:9/v1", "--ha", url, "--log", str(tmp_path / "agent.jsonl"))
-        done = homerl(*command, HA_TOKEN=token)
-    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
+        done = homerl(*command)
+    assert done.code == 2 and says in done.err and "Traceback" not in done.err
 
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("home") / "home.json"
-    assert homerl("make-home", "--out", str(path), "--devices", "3-3").returncode == 0
+    assert homerl("make-home", "--out", str(path), "--devices", "3-3").code == 0
     return path
 
 
@@ -53,14 +55,15 @@ def own(tmp_path_factory) -> Path:
         (("--log", "FOLDER"), "FOLDER"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_served(own, tmp_path, arguments, says):
+def test_what_is_wrong_is_said_before_anything_is_served(own, tmp_path, monkeypatch, arguments, says):
+    monkeypatch.setenv("HA_TOKEN", "wrong")
     with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as taken:
         known = {"REPLAY": home.url, "TAKEN": str(taken.getsockname()[1]), "FOLDER": str(tmp_path)}
         given = (known.get(argument, argument) for argument in arguments)
         command = ("serve-agent", "--model", model.url, "--home", str(own), "--log", str(tmp_path / "agent.jsonl"))
-        done = homerl(*command, *given, HA_TOKEN="wrong")
-    assert done.returncode == 2 and known.get(says, says) in done.stderr.replace("\n", " ")
-    assert "Traceback" not in done.stderr and "http://" not in done.stdout
+        done = homerl(*command, *given)
+    assert done.code == 2 and known.get(says, says) in done.err.replace("\n", " ")
+    assert "Traceback" not in done.err and "http://" not in done.out
 
 
 def test_an_agent_starts_before_its_home_assistant_does(own, tmp_path):
@@ -77,7 +80,11 @@ def test_an_agent_starts_before_its_home_assistant_does(own, tmp_path):
     assert "cannot be reached" in said.replace("\n", " ") and models["data"]
 
 
-@pytest.mark.parametrize(("language", "warned"), [("is", True), ("de-CH", False)])
+def test_the_guard_knows_a_language_whatever_the_country():
+    assert has_guard_words("de-CH") and has_guard_words("de") and not has_guard_words("is")
+
+
+@pytest.mark.parametrize(("language", "warned"), [("is", True), pytest.param("de-CH", False, marks=pytest.mark.long)])
 def test_the_start_says_if_the_guard_does_not_know_the_language(tmp_path, language, warned):
     with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -14,6 +14,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from forked import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -82,8 +83,7 @@ def test_same_home_in_another_process():
         "homes += [HomeSampler.sample(9, devices=(60, 60), lexicon='heldout'), HomeSampler.sample_test()]\n"
         "print(*(home.state_key() for home in homes))"
     )
-    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}
-    there = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
+    there = python(code).stdout
     here = [make_home(s) for s in range(5)] + [make_home(9, HomeRecipe(devices=(60, 60), lexicon="heldout"))]
     assert there.split() == [home.state_key() for home in [*here, HomeSampler.sample_test()]]
 

@@ -1,13 +1,11 @@
 """Homes from people's files: the home stays as it is, its state is drawn, and what cannot be used is refused at once."""
 
 import json
-import os
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+from forked import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -20,7 +18,6 @@ from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_to_json, load_home, save_home
 
-ROOT = Path(__file__).parents[4]
 ENTAILED = {"power", "sleep_state", "countdown", "mode", *RUNNING, *(name for name, _ in NEEDS.values())}
 
 
@@ -85,9 +82,8 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process(file: str) -> None:
         "from homerl.envs.homeenv.sim.home_file import home_to_json; "
         "print(json.dumps([home_to_json(make_home(s, HomeRecipe(files=(sys.argv[1],)))) for s in range(3)]))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "5"}
-    done = subprocess.run([sys.executable, "-c", code, file], env=environment, capture_output=True, text=True, timeout=120)
-    assert json.loads(done.stdout) == json.loads(json.dumps([home_to_json(of(file, "nothing", seed)) for seed in range(3)]))
+    here = [home_to_json(of(file, "nothing", seed)) for seed in range(3)]
+    assert json.loads(python(code, file).stdout) == json.loads(json.dumps(here))
 
 
 def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:

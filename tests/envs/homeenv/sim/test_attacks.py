@@ -32,7 +32,7 @@ from homerl.envs.homeenv.sim.values.auditor import RULES
 HOME = HomeSampler.sample_test()
 DEADLINE = 120  # seconds, for a snippet that may run for two
 LIMITS = Limits(seconds=2)
-SOON = Limits(seconds=0.1)  # for attacks that may run until then
+SOON = {"time_limit": Limits(seconds=0.1), "output_limit": Limits(seconds=0.5)}  # for attacks that may run until then
 MOST_SECONDS = 3  # of the host's own processor time
 MOST_BYTES = 2 * LIMITS.memory  # by which the host may grow meanwhile
 STALL = "stall"
@@ -186,7 +186,8 @@ def test_the_corpus_is_large_and_well_formed():
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_nothing_of_the_host_is_reached(attack, host):
-    found = host.suffers(attack["code"], limits=SOON if "time_limit" in attack["verdict"] else LIMITS)
+    limits = next((limits for rule, limits in SOON.items() if rule in attack["verdict"]), LIMITS)
+    found = host.suffers(attack["code"], limits=limits)
     result = found["result"]
     assert not found["harmed"] and found["changed"] == attack.get("changes", [])
     assert found["spent"] < MOST_SECONDS and found["grown"] < MOST_BYTES

@@ -1,16 +1,13 @@
 """Blueprints: pure functions of their seed, solvable, checked; the splits share nothing."""
 
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
+from forked import python
 from pydantic import ValidationError
 
 from homerl.envs.core.documents import InputError
@@ -29,7 +26,6 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
 from homerl.envs.homeenv.tasks.intents import intent_families
 from homerl.play.words.grammar import NoSentence, split_of
 
-ROOT = Path(__file__).parents[4]
 RECIPE = BlueprintRecipe()
 SEEDS = 150
 
@@ -61,9 +57,7 @@ def test_it_is_the_same_in_another_process():
         "from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint\n"
         "print(*(make_home_blueprint(BlueprintRecipe(), s, 3).model_dump_json() for s in ('train', 'heldout')), sep='\\n')"
     )
-    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [blueprints(split)[3].model_dump_json() for split in ("train", "heldout")]
+    assert python(code).stdout.splitlines() == [blueprints(split)[3].model_dump_json() for split in ("train", "heldout")]
 
 
 def test_the_splits_share_no_home_no_user_and_no_sentence():

@@ -2,12 +2,12 @@
 
 import asyncio
 import random
-import subprocess
 import sys
 from collections import Counter
 from functools import cache
 
 import pytest
+from forked import python
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.matcher_agent import HassilAgent
@@ -153,11 +153,10 @@ def test_a_wish_is_said_in_templates_of_its_pool():
 
 def test_the_same_seed_gives_the_same_bytes_in_every_process():
     line = (
-        "from tests.envs.homeenv.tasks.test_people_sentences import made; "
+        "import sys; sys.path.append('tests/helpers'); from tests.envs.homeenv.tasks.test_people_sentences import made; "
         "print([made(seed).model_dump_json() for seed in range(3)])"
     )
-    env = {"PYTHONHASHSEED": "2"}
-    told = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True, env=env)
+    told = python(line)
     assert told.stdout == f"{[made(seed).model_dump_json() for seed in range(3)]}\n"
 
 

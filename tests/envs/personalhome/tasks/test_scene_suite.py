@@ -3,13 +3,11 @@
 import asyncio
 import json
 import random
-import subprocess
-import sys
 from collections import Counter
 from functools import lru_cache
-from pathlib import Path
 
 import pytest
+from forked import python
 
 from homerl.bench.suites import instance_to_line
 from homerl.envs.core.documents import InputError
@@ -40,7 +38,6 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.worlds.users import ScriptedUser
 
-ROOT = Path(__file__).parents[4]
 BUILD = """
 from collections import Counter
 from homerl.bench.suites import instance_to_line
@@ -123,15 +120,7 @@ def test_the_expert_takes_one_call_where_one_is_enough():
 
 def test_three_households_give_the_same_bytes_in_another_process():
     lines = "".join(map(instance_to_line, built()))
-    again = subprocess.run(
-        [sys.executable, "-c", BUILD],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
-    )
-    assert again.stdout == lines
+    assert python(BUILD).stdout == lines
 
 
 def test_each_domain_has_a_household_whose_video_is_of_it():

