@@ -381,20 +381,22 @@ def test_words_are_whole_and_a_step_lights_what_it_showed_and_veils_what_came_la
     assert 0 < shown.count() < everything
     assert page.locator("#found").inner_text() == f"{shown.count()} of {everything}"
     assert page.locator("a.dot.out").count() > 0
+    needed, said = page.locator(".mark.both").first, "mark => getComputedStyle(mark, '::before').content"
+    assert needed.evaluate(said) == "none"
+    page.click(".when label[for=at-0]")
+    assert needed.evaluate(said) == '"needed, not read yet"'
     page.click(".step[for=at-2]")
     assert shown.count() == everything and page.input_value("#find") == ""
     step, verdict = page.locator(".row[data-steps~='2']"), page.locator(".pill")
     assert page.locator("#found").inner_text() == f"step 2: {step.count()} rows"
     outlined = "rows => rows.filter(row => getComputedStyle(row).outlineStyle == 'solid').length"
     assert page.locator(".row").evaluate_all(outlined) == step.count() > 0
-    later = page.locator(".row > details > summary > .mark.both[data-since='3']").first
-    assert later.evaluate("mark => getComputedStyle(mark, '::before').content") == '"needed, not read yet"'
     opacity = "one => getComputedStyle(one).opacity"
     assert verdict.evaluate(opacity) != "1" != page.locator("#step-3").evaluate(opacity)
     for _ in range(page.locator(".steps > li").count() - 2):
         page.keyboard.press("ArrowRight")
     assert verdict.evaluate(opacity) == "1" == page.locator("#step-3").evaluate(opacity)
-    assert later.evaluate("mark => getComputedStyle(mark, '::before').content") == "none"
+    assert needed.evaluate(said) == "none"
     page.click(".chip[data-tag=changed]")
     assert shown.count() == page.locator(".row[data-tags~='changed']").count() > 0
     page.close()
