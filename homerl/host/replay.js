@@ -12,7 +12,9 @@ function go(to, follow = true) {
   first.disabled = back.disabled = at === 0;
   forward.disabled = at === moments.length - 1;
   const shown = document.querySelector(at ? `#step-${at}` : "h1");
-  if (follow) shown?.scrollIntoView({ block: "nearest", behavior: "smooth" });
+  if (!follow) return;
+  shown?.scrollIntoView({ block: "nearest", behavior: "smooth" });
+  dispatchEvent(new CustomEvent("moment", { detail: at }));
 }
 
 function stop() {

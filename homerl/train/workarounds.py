@@ -62,6 +62,30 @@ def add_vllm_options(options: Mapping[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
+def send_key_to_vllm(key: str) -> Iterator[None]:
+    """Within the context TRL makes clients of a vLLM server that send this key with each request.
+
+    Versions: trl 1.16 (`VLLMGeneration._init_vllm` makes the `VLLMClient` of its module, which calls `check_server` before
+    its first request that needs a key).
+    Upstream: no upstream issue known. To reproduce: `VLLMClient` has no parameter for an API key.
+    """
+    from trl.generation import vllm_generation
+
+    plain = vllm_generation.VLLMClient
+
+    class Client(plain):  # type: ignore[misc, valid-type]
+        def check_server(self, *limits: float, **named: float) -> None:
+            self.session.headers["Authorization"] = f"Bearer {key}"
+            super().check_server(*limits, **named)
+
+    vllm_generation.VLLMClient = Client
+    try:
+        yield
+    finally:
+        vllm_generation.VLLMClient = plain
+
+
+@contextmanager
 def wake_vllm(generation: Any) -> Iterator[None]:
     """Wake vLLM's cache, and its weights if they were freed since the last sync; free all of it afterwards.
 

@@ -31,7 +31,7 @@ wait_for_server() { # wait_for_server URL PID: until it answers; the job ends if
     until curl --silent --fail --output /dev/null --max-time 10 "$1/health"; do
         kill -0 "$2" 2>/dev/null || { echo "the server at $1 ended before it was ready" >&2; exit 1; }
         ((SECONDS < until)) || { echo "the server at $1 did not answer within $wait_seconds s (WAIT)" >&2; exit 1; }
-        sleep 5
+        sleep 1
     done
 }
 
@@ -46,6 +46,11 @@ train_on() { # train_on NODES RECIPE [--some.key value ...]: the last NODES node
         trainer "$count" "$((count * gpus))" "${nodes[${#others[@]}]}" "$port" "${@:2}"
 }
 
+new_key() { # a key of this job, so that nobody else on the cluster uses its servers
+    od -An -N16 -tx1 /dev/urandom | tr -d ' \n'
+}
+closed=homerl.models.endpoint.key_guard.KeyGuard # vLLM asks for VLLM_API_KEY below /v1 alone, and this middleware everywhere
+
 end_with_first() { # end_with_first TRAINER SERVER...: the job ends as the trainer does, or with the server that ends before it
     local code=0 ended
     wait -n -p ended "$@" || code=$?
@@ -54,16 +59,15 @@ end_with_first() { # end_with_first TRAINER SERVER...: the job ends as the train
 }
 
 serve_user() { # serve_user NODE: serves the user of $recipe, waits for it, and sets `user` (options of the trainer) and `servers`
-    # a key of this job, so that nobody else on the cluster spends its time
-    HOMERL_USER_KEY=${HOMERL_USER_KEY:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')}
+    HOMERL_USER_KEY=${HOMERL_USER_KEY:-$(new_key)}
     export HOMERL_USER_KEY VLLM_API_KEY=$HOMERL_USER_KEY
     local url="http://$1:8400" indices
     indices=$(seq -s, 0 $((gpus - 1)))
     user=(${USER_MODEL:+--user.kind llm --user.model "$USER_MODEL"} --user.key HOMERL_USER_KEY)
     run_on "$1" homerl serve-user "$recipe" "${user[@]}" ${USER_MODEL:+--user.serve.model "$USER_MODEL"} \
-        --user.serve.gpus "[$indices]" --user.serve.port 8400 --user.serve.arguments '["--host", "0.0.0.0"]' &
+        --user.serve.gpus "[$indices]" --user.serve.port 8400 --user.serve.arguments '["--host", "0.0.0.0", "--middleware", "'"$closed"'"]' &
     servers=($!)
-    unset VLLM_API_KEY  # the policy has none
+    unset VLLM_API_KEY  # it is the user's
     wait_for_server "$url" "${servers[0]}"
     user+=(--user.serve null --user.url "$url/v1")
 }

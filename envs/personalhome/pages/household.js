@@ -1,7 +1,7 @@
-// Finds rows by whole words, keeps rows of one kind, and shows what a step was the first to show.
+// Finds rows by whole words, keeps rows of one kind, and leads to what a chosen step was the first to show.
 const box = document.querySelector("#find"), found = document.querySelector("#found"), none = document.querySelector("#none");
 const all = selector => [...document.querySelectorAll(selector)];
-const rows = all(".row"), chips = all(".chip"), steps = all(".step"), dots = all("a.dot");
+const rows = all(".row"), chips = all(".chip"), dots = all("a.dot");
 const textOf = new Map(rows.map(row => [row, `${row.textContent} ${row.dataset.find ?? ""}`.toLowerCase()]));
 const pressed = buttons => buttons.find(button => button.getAttribute("aria-pressed") === "true");
 const listed = (row, name) => row.dataset[name].split(" ");
@@ -26,11 +26,9 @@ function show() {
   found.value = left < rows.length ? `${left} of ${rows.length}` : "";
 }
 
-function light(step) {
-  const lit = rows.filter(row => step !== undefined && listed(row, "steps").includes(step));
-  for (const row of rows) row.classList.toggle("lit", lit.includes(row));
-  found.value = step === undefined ? "" : `step ${step}: ${lit.length} row${lit.length === 1 ? "" : "s"}`;
-  for (const dot of dots) dot.classList.toggle("lit", lit.includes(document.querySelector(dot.hash)));
+function lead(step) {
+  const lit = rows.filter(row => listed(row, "steps").includes(step));
+  found.value = step === "0" ? "" : `step ${step}: ${lit.length} row${lit.length === 1 ? "" : "s"}`;
   lit[0]?.scrollIntoView({ block: "center", behavior: "smooth" });
 }
 
@@ -42,11 +40,10 @@ function press(buttons, button) {
 box.addEventListener("input", show);
 box.form.addEventListener("submit", event => event.preventDefault());
 for (const chip of chips) chip.addEventListener("click", () => { press(chips, chip); show(); });
-for (const step of steps) step.addEventListener("click", () => {
-  press(steps, step);
+addEventListener("moment", event => {
   box.value = "";
   press(chips, { getAttribute: () => "true" }); // none: a filter would hide what the step showed
   show();
-  light(pressed(steps)?.dataset.step);
+  lead(String(event.detail));
 });
 show(); // a browser that goes back keeps the words

@@ -4,7 +4,8 @@ A timeline is a grid: a lane for each person, a column for each month or hour, a
 replayed, to learn which step showed which fact.
 
 Invariants:
-- The page needs no network, and shows everything without its script, which filters and highlights.
+- The page needs no network, and shows everything without its scripts, which filter, and play what can be chosen by hand.
+- At a chosen step all that came later is veiled: later steps, marks of facts that were read later, verdicts.
 - All data is escaped. Equal households and episodes give equal bytes.
 - Every fact that a tool can show has a place on the page.
 - Every row has a dot in the lane of everybody that it is about, or in the lane of the home. Columns have no gap.
@@ -17,10 +18,11 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import groupby
+from functools import cached_property
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +92,14 @@ def replay_episode(trajectory: Trajectory, where: str) -> EpisodeReplay:
 class FactMark:
     """Whether facts were read and needed. `tone` is `read`, `both`, `missed`, `needed` or empty, `steps` showed them first.
 
-    Of several facts, one that was needed and never read decides the tone.
+    Of several facts, one that was needed and never read decides the tone. `since` is the step from which the tone holds, or
+    `end`.
     """
 
     ids: tuple[str, ...]
     tone: str
     steps: tuple[int, ...]
+    since: int | str
 
     @property
     def text(self) -> str:
@@ -132,8 +136,14 @@ class EpisodeMarks:
 
     def mark_of(self, *ids: str) -> FactMark:
         """The mark of some facts together."""
-        steps = sorted({self.first[id] for id in ids if id in self.first})
-        return FactMark(ids, min(map(self._tone_of_fact, ids), key=TONES.index, default=""), tuple(steps))
+        steps = {id: self.first[id] for id in ids if id in self.first}
+        tone = min(map(self._tone_of_fact, ids), key=TONES.index, default="")
+        since: int | str = 0 if tone == "needed" else "end"
+        if tone == "both":  # from the last that was needed
+            since = max(step for id, step in steps.items() if id in self.needed)
+        elif tone == "read":
+            since = min(steps.values())
+        return FactMark(ids, tone, tuple(sorted({*steps.values()})), since)
 
     def _tone_of_fact(self, id: str) -> str:
         if id not in self.needed:
@@ -448,12 +458,19 @@ class EpisodeView:
             self.plan_views["The agent's plan"] = view_of_programs(blueprint.household, written)
             self.plan_views["A right plan"] = view_of_programs(blueprint.household, reference_plan(blueprint))
 
-    def step_views(self) -> Iterator[EvidenceStepView]:
+    @cached_property
+    def step_views(self) -> list[EvidenceStepView]:
         """The agent's steps."""
-        spoken = show_dialogue(self.replay.trajectory, ())
+        spoken, rows = show_dialogue(self.replay.trajectory, ()), []
         for number, step in enumerate((step for _, steps in spoken.turns for step in steps), 1):
             new = tuple(self.replay.facts_first_shown_by(number))
-            yield EvidenceStepView(number, step, new, sum(id in self.needed_evidence for id in new))
+            rows.append(EvidenceStepView(number, step, new, sum(id in self.needed_evidence for id in new)))
+        return rows
+
+    @property
+    def evidence_read_by_moment(self) -> list[int]:
+        """How many needed facts were read at the start and after each step."""
+        return list(accumulate((view.needed for view in self.step_views), initial=0))
 
 
 class HouseholdPage:

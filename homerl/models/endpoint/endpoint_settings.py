@@ -16,6 +16,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
 
 NO_KEY = "OPENAI_API_KEY"  # may be unset: local servers need no key
+KEY_VARIABLE = "^[A-Z_][A-Z0-9_]*$"
 TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}  # what answers do not depend on
 SERVED = {"model", "max_length", "arguments"}  # the part of `serve` that answers depend on
 
@@ -62,7 +63,7 @@ class EndpointSettings(Model):
     )
     serve: ServeSettings | None = Field(None, description="A vLLM server that the run starts, in place of `url`.")
     key: str = Field(
-        NO_KEY, pattern="^[A-Z_][A-Z0-9_]*$", description="Environment variable with the API key, never the key itself."
+        NO_KEY, pattern=KEY_VARIABLE, description="Environment variable with the API key, never the key itself."
     )
     temperature: float = Field(0.7, ge=0, description="Sampling temperature.")
     max_tokens: int = Field(300, ge=1, description="Most tokens of an answer.")

@@ -222,14 +222,19 @@ def _fetch_model_names(url: str, key: str | None) -> Sequence[str]:
     return [model["id"] for model in json.loads(fetch_body(f"{url}/models", key))["data"]]
 
 
-def fetch_body(address: str, key: str | None = None, seconds: float | None = None) -> bytes:
-    """The body at an address. The whole transfer may take `seconds` (`LIMIT` if None), however slowly bytes arrive."""
+def fetch_body(address: str, key: str | None = None, seconds: float | None = None, method: str = "GET") -> bytes:
+    """The body at an address; `key` names the variable with the API key.
+
+    The whole transfer may take `seconds` (`LIMIT` if None), however slowly bytes arrive.
+    """
     limit, found = seconds or LIMIT, Future[bytes]()
     headers = {"authorization": f"Bearer {read_api_key(key)}"} if key else {}
 
     def fetch() -> None:
         try:
-            with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=limit) as answer:
+            with urllib.request.urlopen(
+                urllib.request.Request(address, headers=headers, method=method), timeout=limit
+            ) as answer:
                 found.set_result(answer.read())
         except Exception as error:
             found.set_exception(error)  # `found.result` raises it

@@ -4,7 +4,7 @@ TRL sends it the weights. docs/training.md says how to start it. While it takes 
 which then continue with the new ones: their cache is computed anew, and their samples name the older version. A server that
 cannot freeze requests gets weights when no rank has a running sample. Requests have the deadlines, retries and circuit
 breaker of endpoints. If the only server is lost, or if one refuses requests, the run ends with the reason, since no episode
-could continue.
+could continue. Whatever is asked of a server brings the key in the recipe's variable.
 
 Invariants of several servers (`ServerPool`), each with all weights and with every option of vLLM's own:
 - An episode stays with one server, which has its dialogue in the cache.
@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
@@ -31,11 +30,13 @@ from pydantic import Field
 from homerl.envs.core.model import Model
 from homerl.host.processes import free_port, is_main_process
 from homerl.host.terminal import print_error
+from homerl.models.endpoint.endpoint_settings import KEY_VARIABLE
 from homerl.models.policy.policy_agent import Sample
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.engines.contract import EngineRecipe, PolicyTrainer, Refusal, SamplerSettings, TrainedEngine
 from homerl.train.engines.weight_sync import PrefixHits, SyncedEngine, SyncedEngineKind
 from homerl.train.watch.phase_deadlines import PhaseTimer, RunStalled
+from homerl.train.workarounds import send_key_to_vllm
 
 if TYPE_CHECKING:
     from openai.types import CompletionChoice
@@ -70,12 +71,13 @@ class ServerPool:
         """Send the weights to each server that answers; connect anew with those that are back."""
         from accelerate.utils import broadcast_object_list, gather_object
 
-        from homerl.models.endpoint.vllm_server import is_reachable
+        from homerl.models.endpoint.vllm_server import describe_server_trouble
 
         before, first = {*self.lost}, self.trainer.accelerator.is_main_process
         with self.phases.enter_phase("collective", "idle", waits=True):  # all ranks agree on which are lost and down
             lost = {number for some in gather_object([sorted(self.lost)]) for number in some}
-            down = {i for i, server in enumerate(self.servers) if first and not is_reachable(f"{server.url}/v1")}
+            asked = enumerate(self.servers if first else ())
+            down = {i for i, one in asked if describe_server_trouble(f"{one.url}/v1", one.settings.key)}
             [down] = broadcast_object_list([down])
         for number in sorted(lost | down):
             said = "does not answer; the others go on" if number in down else "is back, and gets the weights"
@@ -134,6 +136,7 @@ class ServerPool:
 TOKEN = "token_id:"  # prefix of a token that vLLM writes as an id
 METRICS = 5.0  # seconds to wait for vLLM's metrics, or for its list of paths
 PREFIXES = re.compile(r"^vllm:prefix_cache_(hits|queries)_total(?:\{[^}]*\})? (\S+)", re.MULTILINE)
+POLICY_KEY = "HOMERL_POLICY_KEY"
 LOOKS = 60.0  # seconds to wait for vLLM's report of its settings: it inspects its machine first
 
 
@@ -145,6 +148,11 @@ class ServerKeys(Model):
 
     url: Address | tuple[Address, ...] | None = Field(
         None, description="Of `server`: its address, as http://host:8000, or several."
+    )
+    key: str = Field(
+        POLICY_KEY,
+        pattern=KEY_VARIABLE,
+        description="Of `server`: environment variable with its key, never the key itself; it may be unset.",
     )
     timeout: float = Field(300.0, gt=0, description="Of `server`: seconds for a request.")
     deadline: float = Field(900.0, gt=0, description="Of `server`: seconds for a request with its retries.")
@@ -167,16 +175,17 @@ class ServerEngine(SyncedEngine):
         alone: bool = True,
     ) -> None:
         from homerl.models.endpoint.endpoint import Endpoint, Patience
-        from homerl.models.endpoint.vllm_server import list_served_models
+        from homerl.models.endpoint.vllm_server import describe_server_trouble, list_served_models
 
         self.url = url = list_server_urls(settings.url)[0]
         own = {"mode": "server", "server_base_url": url, "server_timeout": settings.deadline}
         super().__init__(tokenizer, max_tokens, temperature, own)
         self.settings, self._freezes, self._counted = settings, False, (0.0, 0.0)
         patience = Patience(settings.timeout, settings.deadline, settings.retries + 1, alone)
-        if not (names := [model] if model else list_served_models(f"{url}/v1")):
-            raise RunStalled(f"the policy server at {url} does not answer")
-        self.endpoint = Endpoint([f"{url}/v1"], names[0], patience)
+        if not (names := [model] if model else list_served_models(f"{url}/v1", settings.key)):
+            trouble = describe_server_trouble(f"{url}/v1", settings.key) or "does not answer"
+            raise RunStalled(f"the policy server at {url} {trouble}")
+        self.endpoint = Endpoint([f"{url}/v1"], names[0], patience, settings.key)
         self.options = {
             "max_tokens": max_tokens,
             "temperature": temperature,
@@ -199,11 +208,15 @@ class ServerEngine(SyncedEngine):
         """
         from accelerate.utils import broadcast_object_list
 
+        from homerl.models.endpoint.endpoint import read_api_key
+
         if client := getattr(self.generation, "vllm_client", None):
             client.close_communicator()
         self.transfer = {**self.transfer, "group_port": free_port()}  # each server and each connection has its own
-        self._ask_from_first_rank(partial(super().attach, trainer, phases))
-        [self._freezes] = broadcast_object_list([can_freeze_requests(self.url)])  # all ranks must agree
+        with send_key_to_vllm(read_api_key(self.settings.key)):
+            self._ask_from_first_rank(partial(super().attach, trainer, phases))
+        freezes = can_freeze_requests(self.url, self.settings.key)
+        [self._freezes] = broadcast_object_list([freezes])  # all ranks must agree
 
     def sample_as_served(self, policy: PolicyTrainer) -> None:
         """Sample from the weights that the server has, in place of `attach` and `sync`. The version stays -1."""
@@ -255,10 +268,11 @@ class ServerEngine(SyncedEngine):
     def _post_command(self, path: str) -> None:
         if not (self._freezes and self.trainer.accelerator.is_main_process):
             return
-        request = urllib.request.Request(f"{self.url}/{path}", method="POST")
-        with urllib.request.urlopen(request, timeout=self.settings.timeout) as answer:
-            if (said := answer.read()) and json.loads(said).get("success") is False:
-                raise OSError(f"{path} failed")
+        from homerl.models.endpoint.vllm_server import fetch_body
+
+        said = fetch_body(f"{self.url}/{path}", self.settings.key, self.settings.timeout, method="POST")
+        if said and json.loads(said).get("success") is False:
+            raise OSError(f"{path} failed")
 
     def metrics(self) -> Mapping[str, float]:
         """The share of prompt tokens that the server had in its cache, since the last call. The first process asks."""
@@ -267,7 +281,7 @@ class ServerEngine(SyncedEngine):
         if not self.trainer.accelerator.is_main_process:
             return {}
         try:
-            text = fetch_body(f"{self.url}/metrics", seconds=METRICS)
+            text = fetch_body(f"{self.url}/metrics", self.settings.key, METRICS)
         except SILENT:
             return {}
         sums = {"hits": 0.0, "queries": 0.0}  # tokens found in the prefix cache, and looked up, over vLLM's engines
@@ -295,12 +309,12 @@ class ServerEngine(SyncedEngine):
         return Sample(ids, logprobs, version)
 
 
-def can_freeze_requests(url: str | None) -> bool:
+def can_freeze_requests(url: str | None, key: str | None = None) -> bool:
     """Whether a server can freeze its requests, and drop their caches, by its own list of what can be asked of it."""
     from homerl.models.endpoint.vllm_server import SILENT, fetch_body
 
     try:
-        paths = json.loads(fetch_body(f"{url}/openapi.json", seconds=METRICS))["paths"]
+        paths = json.loads(fetch_body(f"{url}/openapi.json", key, METRICS))["paths"]
         asked = [{p["name"] for p in paths[path]["post"]["parameters"]} for path in ("/pause", "/reset_prefix_cache")]
     except SILENT:
         return False
@@ -365,15 +379,16 @@ class PolicyServerKind(SyncedEngineKind):
                 yield from self._lacks_of_server(url, settings)
 
     def _lacks_of_server(self, url: str, settings: SamplerSettings) -> Iterator[str]:
-        from homerl.models.endpoint.vllm_server import SILENT, fetch_body, is_reachable
+        from homerl.models.endpoint.vllm_server import SILENT, describe_server_trouble, fetch_body
 
-        if not is_reachable(f"{url}/v1"):
-            yield f"the policy server at {url} does not answer"
+        key = settings.engine.key
+        if trouble := describe_server_trouble(f"{url}/v1", key):
+            yield f"the policy server at {url} {trouble}"
             return
         if settings.play_only:  # it need not be a trainer's server; what it omits is told with the first answer
             return
         try:
-            said = json.loads(fetch_body(f"{url}/server_info?config_format=json", seconds=LOOKS))["vllm_config"]
+            said = json.loads(fetch_body(f"{url}/server_info?config_format=json", key, LOOKS))["vllm_config"]
             lacks = list(_lacking_options(said, settings))
         except SILENT as error:
             if not (isinstance(error, HTTPError) and error.code == 404):

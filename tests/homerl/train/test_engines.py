@@ -9,6 +9,8 @@ import math
 import os
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -23,6 +25,7 @@ from scripted_server import Faults, ScriptedServer
 
 from homerl.app.runs.preflight import _find_missing_engine
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
+from homerl.models.endpoint.key_guard import VARIABLE, KeyGuard
 from homerl.models.policy.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.rewards.composite import RewardWeights
@@ -562,6 +565,54 @@ def test_a_server_that_was_started_otherwise_is_refused_before_any_work(info, la
         [found] = _find_missing_engine(recipe)
     assert lacks in found and server.url[:-3] in found
     assert "does not answer" in _find_missing_engine(recipe)[0]
+
+
+class Closed(Freezing):
+    """A server behind the guard that `vllm serve --middleware` takes."""
+
+    info = STARTED
+
+    async def _app(self, scope, receive, send):
+        await KeyGuard(super()._app if scope["path"] != "/health" else self._healthy)(scope, receive, send)
+
+    async def _healthy(self, scope, receive, send):
+        await ScriptedServer._send(self, send, 200, "")
+
+    def status(self, path: str, method: str = "GET", **headers: str) -> int:
+        """The status of an answer to a stranger."""
+        request = urllib.request.Request(f"{self.url[:-3]}{path}", method=method, headers=headers)
+        try:
+            return urllib.request.urlopen(request, timeout=5).status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+
+def test_a_closed_server_trains_with_who_has_its_key_and_refuses_all_others(tmp_path, engine, sending, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "right")
+    monkeypatch.setenv("HOMERL_POLICY_KEY", "right")
+    order: list[str] = []
+    with Closed(order, metrics=METRICS) as server:
+        settings = {"max_tokens": 512, "max_episode_tokens": 8192, "engine": {"kind": "server", "url": server.url[:-3]}}
+        recipe = SimpleNamespace(rlve=RLVESettings.model_validate(settings))
+        assert _find_missing_engine(recipe) == []
+        asked = engine(server)
+        asked.attach(sending(lambda: order.append("weights")), PhaseTimer(tmp_path))
+        asked.sync(3)
+        assert order == FROZEN and sampled(asked, [1, 2])[0].ids and asked.metrics() == {"policy/prefix_hits": 0.6}
+        asks = ["/v1/models", "/server_info", "/metrics", "/openapi.json", "/nowhere"]
+        tells = ["/v1/completions", "/pause?mode=keep", "/resume", "/update_weights", "/invocations", "/collective_rpc"]
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic right"}):
+            assert {server.status(path, **headers) for path in asks} == {401}
+            assert {server.status(path, "POST", **headers) for path in tells} == {401}
+        assert server.status("/health") == 200 and order == FROZEN
+        monkeypatch.setenv("HOMERL_POLICY_KEY", "wrong")
+        assert _find_missing_engine(recipe) == [
+            f"the policy server at {server.url[:-3]} refuses the key in $HOMERL_POLICY_KEY (status 401)"
+        ]
+        with pytest.raises(RunStalled, match=r"refuses the key in \$HOMERL_POLICY_KEY"):
+            ServerEngine(SimpleNamespace(eos_token_id=2), 8, 1.0, recipe.rlve.engine)
+        monkeypatch.delenv(VARIABLE)
+        assert server.status("/v1/models", Authorization="Bearer right") == server.status("/health") == 500, "it has no key"
 
 
 def test_a_gate_that_is_closed_keeps_samples_out():

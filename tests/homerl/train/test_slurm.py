@@ -1,31 +1,52 @@
-"""The templates for several nodes, with this machine as all of them: `srun` starts a process a task, and the user's server
-is a person behind HTTP. What Slurm itself does is Slurm's: to send signals, and to start a job again that asks for it."""
+"""The templates of Slurm, with this machine as all nodes: `srun` starts a process a task, and a node is an address of the
+loopback. What Slurm itself does is Slurm's: to send signals, and to start a job again that asks for it. Most tests have
+light programs in place of those that train and serve; the long one has homerl's own, and a person behind HTTP."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from launches import ROOT, checkpoints, figures, lines, wait_for, written
+from launches import ROOT, checkpoints, figures, kill, killed_on_error, wait_for, written
 
 from homerl.host.processes import free_port
 
 SRUN = """#!/usr/bin/env bash
 trap 'kill $(jobs -p)' TERM
 tasks=1
-while [[ $1 == --* ]]; do [[ $1 == --ntasks=* ]] && tasks=${1#*=}; shift; done
+while [[ $1 == --* ]]; do
+    [[ $1 == --ntasks=* ]] && tasks=${1#*=}
+    [[ $1 == --nodelist=* ]] && export NODE=${1#*=}
+    shift
+done
 for ((i = 0; i < tasks; i++)); do SLURM_PROCID=$i "$@" & done
 code=0
 for job in $(jobs -p); do wait "$job" || code=$?; done
+wait
 exit "$code"
 """
 SCONTROL = """#!/usr/bin/env bash
-if [[ $1 == requeue ]]; then echo "$2" >>"$HOMERL_VENV/queued"; else printf '127.0.0.%s\\n' $NODES; fi
+if [[ $1 == requeue ]]; then echo "$2" >>"$HOMERL_VENV/queued"; else printf '%s\\n' $NODES; fi
 """
-VLLM = f"""#!{sys.executable}
+SERVER = f"""#!{sys.executable}
+import importlib, os, re, sys, uvicorn
+from pathlib import Path
+
+async def answer(scope, receive, send):
+    await send({{"type": "http.response.start", "status": 200, "headers": []}})
+    await send({{"type": "http.response.body", "body": b""}})
+
+Path(os.environ["HOMERL_VENV"], "server.pid").write_text(str(os.getpid()))
+said = " ".join(sys.argv)
+[(module, guard)] = re.findall(r'--middleware\\W+([\\w.]+)\\.(\\w+)', said)
+guarded = getattr(importlib.import_module(module), guard)(answer)
+port = int(re.findall(r"port (\\d+)", said)[0])
+uvicorn.run(guarded, host=os.environ["NODE"], port=port, lifespan="off", log_level="critical")
+"""
+PERSON = f"""#!{sys.executable}
 import sys, time
 sys.path.insert(0, {str(ROOT / "tests/helpers")!r})
 from person import obedient
@@ -41,105 +62,129 @@ class Server(ScriptedServer):
 server = Server(answer=obedient)
 server.port = int(sys.argv[sys.argv.index("--port") + 1])
 server.start()
-time.sleep(600)
+time.sleep(3000)
 """
-
-
-def with_all(test):
-    """A test in which a whole job runs."""
-    return pytest.mark.long(pytest.mark.timeout(3000)(test))
+NODES = [f"127.{os.getpid() >> 8 & 255}.{os.getpid() & 255}.{number}" for number in (1, 2, 3)]  # of this process alone
 
 
 @pytest.fixture
-def job(tmp_path, model, tokenizer, task):
-    """`sbatch` of a recipe, as Slurm would start it on the first node."""
-    model.save_pretrained(tmp_path / "start")
-    tokenizer.save_pretrained(tmp_path / "start")
-    (tmp_path / "venv/bin").mkdir(parents=True)
-    for name, text in {"srun": SRUN, "scontrol": SCONTROL, "vllm": VLLM}.items():
-        (tmp_path / "venv/bin" / name).write_text(text)
-        (tmp_path / "venv/bin" / name).chmod(0o755)
-    recipe = {
-        "homerl": 1, "run": "rlve", "cpu": True, "out": str(tmp_path / "run"), "wandb": {"mode": "disabled"},
-        "model": {"name": str(tmp_path / "start"), "dtype": "float32"}, "limits": {"turns": 3, "steps": 4},
-        "blueprints": {"recipe": task.model_dump(mode="json"), "count": 6},
-        "rlve": {"updates": 2, "blueprints_per_update": 2, "group": 4, "max_tokens": 24, "log_steps": 1,
-                 "max_episode_tokens": 512},
-    }  # fmt: skip
-    path = f"{tmp_path}/venv/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = os.environ | {
-        "PATH": path,
-        "HOMERL_VENV": str(tmp_path / "venv"),
-        "SLURM_JOB_NODELIST": "all",
-        "SLURM_JOB_ID": "7",
-        "MASTER_PORT": str(free_port()),
-        "SLURM_SUBMIT_DIR": str(ROOT),
-        "NODES": "1 2 3",
-        "USER_MODEL": "scripted",
-        "GPUS_PER_NODE": "1",
-        "RECIPE": str(written(recipe, tmp_path)),
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT),
-    }
+def job(tmp_path):
+    """`sbatch` of a template, as Slurm would start it on the first node. `programs` come before this environment's."""
+    bin = tmp_path / "venv/bin"
+    bin.mkdir(parents=True)
+    begun = []
 
-    def begin(*overrides: str, template: str = "rlve.sbatch", **variables: str) -> subprocess.Popen:
+    def begin(template: str, *overrides: str, programs: dict[str, str], **variables: str) -> subprocess.Popen:
+        for name, text in ({"srun": SRUN, "scontrol": SCONTROL} | programs).items():
+            (bin / name).write_text(text if text.startswith("#!") else f"#!/usr/bin/env bash\n{text}\n")
+            (bin / name).chmod(0o755)
+        environment = os.environ | {
+            "PATH": f"{bin}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOMERL_VENV": str(tmp_path / "venv"),
+            "SLURM_JOB_NODELIST": "all",
+            "SLURM_JOB_ID": "7",
+            "MASTER_PORT": str(free_port()),
+            "SLURM_SUBMIT_DIR": str(ROOT),
+            "NODES": " ".join(NODES),
+            "GPUS_PER_NODE": "1",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(ROOT),
+        }
         with (tmp_path / "log.txt").open("w") as log:
             command = ["bash", ROOT / "scripts/slurm" / template, *overrides]
-            return subprocess.Popen(command, env=environment | variables, stdout=log, stderr=log, cwd=ROOT)
+            begun.append(subprocess.Popen(command, env=environment | variables, stdout=log, stderr=log, cwd=ROOT))
+        return begun[-1]
 
-    return begin
-
-
-@with_all
-def test_one_node_plays_the_user_and_the_others_train(job, tmp_path):
-    assert job().wait(300) == 0, (tmp_path / "log.txt").read_text()[-3000:]
-    found = figures(tmp_path / "run")
-    assert len(found) == 2 and all(row["user/requests"] > 0 for row in found)
-    assert len(list((tmp_path / "run/ranks").iterdir())) == 2, "a process a node"
+    yield begin
+    for process in begun:
+        if process.poll() is None:
+            kill(process)
 
 
-@with_all
+def said_by(job: subprocess.Popen, folder: Path, code: int = 0) -> str:
+    """What a job printed. It must end with this code; the test's time limit is the only one."""
+    with killed_on_error(job):
+        ended = job.wait()
+    said = (folder / "log.txt").read_text()
+    assert ended == code, said[-3000:]
+    return said
+
+
+def test_the_servers_of_an_asynchronous_run_answer_its_trainer_and_nobody_else(job, tmp_path):
+    """Each of the two has a key of its own, which no command line shows."""
+    asks = """
+        said=$* user=${said##*--user.url }
+        while [[ $1 != --rlve.engine.url ]]; do shift; done
+        status() { curl --silent --output /dev/null --write-out '%{http_code} ' "$@"; }
+        {
+            status -X POST -H "Authorization: Bearer $HOMERL_POLICY_KEY" "$2/update_weights"
+            status -X POST "$2/update_weights"; status -X POST -H "Authorization: Bearer $HOMERL_USER_KEY" "$2/pause"
+            status -H "Authorization: Bearer $HOMERL_USER_KEY" "$user/models"; status "$user/models"
+            echo "$HOMERL_POLICY_KEY $HOMERL_USER_KEY $VLLM_API_KEY"; tr '\\0' ' ' <"/proc/$PPID/cmdline"
+        } >>"$HOMERL_VENV/asked"
+    """
+    programs = {"accelerate": asks, "vllm": SERVER, "homerl": SERVER}
+    said_by(job("rlve_async.sbatch", programs=programs, POLICY="start"), tmp_path)
+    asked = (tmp_path / "venv/asked").read_text()
+    *statuses, policy_key, user_key = asked.splitlines()[0].split()
+    assert statuses == ["200", "401", "401", "200", "401"]
+    assert len(policy_key) == len(user_key) == 32 and policy_key != user_key
+    assert asked.count(policy_key) == asked.count(user_key) == 1
+
+
 def test_the_job_ends_with_the_server_and_says_so(job, tmp_path):
-    process = job("--rlve.updates", "500")
-    wait_for(lambda: bool(lines(tmp_path / "run")), process)
-    subprocess.run(["pkill", "-9", "-f", f"{tmp_path}/venv/bin/vllm"], check=True)
-    assert process.wait(120) == 1
-    assert re.search(r"a server \(pid \d+\) ended with code \d+, and so does the run", (tmp_path / "log.txt").read_text())
+    programs = {"accelerate": 'kill -9 "$(cat "$HOMERL_VENV/server.pid")"; exec sleep 60', "homerl": SERVER}
+    said = said_by(job("rlve.sbatch", programs=programs), tmp_path, 1)
+    assert "ended with code 137, and so does the run" in said
 
 
-@with_all
-@pytest.mark.parametrize(("sent", "code", "queued"), [(signal.SIGUSR1, 0, ["7"]), (signal.SIGTERM, 143, [])])
-def test_a_job_that_loses_its_nodes_goes_on_when_it_is_started_again(job, tmp_path, sent, code, queued):
+@pytest.mark.parametrize(("sent", "code", "queued"), [(signal.SIGUSR1, 0, "7\n"), (signal.SIGTERM, 143, None)])
+def test_a_job_that_loses_its_nodes_stops_its_trainer_and_asks_for_another_start(job, tmp_path, sent, code, queued):
     """USR1 comes before the time is over, and the job asks for another start; after TERM Slurm decides."""
-    more = ("--rlve.updates", "5", "--rlve.save_steps", "1")
-    process = job(*more)
-    wait_for(lambda: len(checkpoints(tmp_path / "run")) > 1, process)
-    process.send_signal(sent)
-    assert process.wait(120) == code
-    assert not (tmp_path / "run/model").exists(), "it was over before the signal"
+    told = tmp_path / "venv/told"
+    trainer = f"trap 'echo stopped >>{told}; exit 1' TERM; echo begun >>{told}; sleep 60 & wait"
+    begun = job("train.sbatch", programs={"accelerate": trainer}, NODES=NODES[0])
+    wait_for(told.exists, begun)
+    begun.send_signal(sent)
+    said_by(begun, tmp_path, code)
+    assert told.read_text() == "begun\nstopped\n"
     asked = tmp_path / "venv/queued"
-    assert (asked.read_text().split() if asked.exists() else []) == queued
-    made = (tmp_path / "run/rollouts/update_000001.jsonl").stat().st_mtime_ns
-    assert job(*more).wait(300) == 0, (tmp_path / "log.txt").read_text()[-3000:]
-    steps = [row["step"] for row in figures(tmp_path / "run")]
-    assert steps == [1, 2, 3, 4, 5] and (tmp_path / "run/model").exists()
-    assert (tmp_path / "run/rollouts/update_000001.jsonl").stat().st_mtime_ns == made, "it began anew"
+    assert (asked.read_text() if asked.exists() else None) == queued
 
 
-@with_all
-def test_sft_and_synthesis_run_on_one_node(job, tmp_path, task, tokenizer):
-    data = {"homerl": 1, "run": "synth", "out": str(tmp_path / "data"),
-            "synth": {"blueprints": 4, "recipe": task.model_dump(mode="json"), "curriculum": []}}  # fmt: skip
-    made = job(template="synth.sbatch", NODES="1", SLURM_CPUS_PER_TASK="1", RECIPE=str(written(data, tmp_path)))
-    assert made.wait(300) == 0, (tmp_path / "log.txt").read_text()[-3000:]
-    recipe = {
-        "homerl": 1, "run": "sft", "cpu": True, "out": str(tmp_path / "sft"), "wandb": {"mode": "disabled"},
-        "model": {"name": str(tmp_path / "start"), "dtype": "float32"}, "data": str(tmp_path / "data"),
-        "sft": {"max_steps": 1, "dialogues_per_update": 2, "max_length": 2048},
-    }  # fmt: skip
-    trained = job(template="train.sbatch", NODES="1", RECIPE=str(written(recipe, tmp_path)))
-    assert trained.wait(300) == 0, (tmp_path / "log.txt").read_text()[-3000:]
-    assert (tmp_path / "sft/model/model.safetensors").is_file()
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+def test_synthesis_sft_that_is_preempted_and_rlve_on_three_nodes(job, tmp_path, task):
+    """One node plays the user of RLVE, and the others train."""
+    made, quiet = task.model_dump(mode="json"), {"cpu": True, "wandb": {"mode": "disabled"}}
+
+    def run(template: str, recipe: dict[str, Any], *overrides: str, **variables: str) -> subprocess.Popen:
+        path = written({"homerl": 1, "out": str(tmp_path / recipe["run"]), **recipe}, tmp_path)
+        return job(template, *overrides, programs={"vllm": PERSON}, RECIPE=str(path), **variables)
+
+    data = {"run": "synth", "synth": {"blueprints": 4, "recipe": made, "curriculum": []}}
+    said_by(run("synth.sbatch", data, NODES="one", SLURM_CPUS_PER_TASK="1"), tmp_path)
+
+    sizes = {"hidden_size": 32, "layers": 1, "heads": 2, "kv_heads": 2, "head_dim": 16, "intermediate_size": 32}
+    sft = quiet | {"run": "sft", "model": {"dtype": "float32", "from_scratch": sizes}, "data": str(tmp_path / "synth")}
+    sft |= {"sft": {"max_steps": 400, "dialogues_per_update": 2, "max_length": 2048, "save_steps": 2}}
+    begun = run("train.sbatch", sft, NODES="127.0.0.1")
+    wait_for(lambda: bool(checkpoints(tmp_path / "sft")), begun)
+    begun.send_signal(signal.SIGUSR1)
+    said_by(begun, tmp_path)
+    assert not (tmp_path / "sft/model").exists(), "it was over before the signal"
+    last = max(checkpoints(tmp_path / "sft"))
+    said_by(run("train.sbatch", sft, "--sft.max_steps", str(last + 1), NODES="127.0.0.1"), tmp_path)
+    assert (tmp_path / "sft/model/model.safetensors").is_file() and figures(tmp_path / "sft")[-1]["step"] == last + 1
+
+    rlve = quiet | {"run": "rlve", "model": {"name": str(tmp_path / "sft/model"), "dtype": "float32"}}
+    rlve |= {"blueprints": {"recipe": made, "count": 2}, "limits": {"turns": 2, "steps": 2}}
+    rlve |= {"rlve": {"updates": 1, "blueprints_per_update": 2, "group": 2, "max_tokens": 8, "save_steps": None}}
+    nodes = "127.0.0.1 127.0.0.2 127.0.0.3"
+    said_by(run("rlve.sbatch", rlve, NODES=nodes, USER_MODEL="scripted"), tmp_path)
+    [row] = figures(tmp_path / "rlve")
+    assert row["user/requests"] > 0
+    assert len(list((tmp_path / "rlve/ranks").iterdir())) == 2, "a process a node"
 
 
 def with_programs(folder: Path, **programs: str) -> dict[str, str]:
@@ -178,5 +223,6 @@ def test_a_server_that_never_answers_ends_the_job_in_time_and_a_container_is_tol
     assert "--container-image=homerl.sqsh" in words and f"--container-mounts={ROOT}:{ROOT}" in words
     assert " ".join(words).endswith(
         'homerl serve-user recipes/rlve_full.yaml --user.key HOMERL_USER_KEY --user.serve.gpus [0,1,2,3,4,5,6,7] '
-        '--user.serve.port 8400 --user.serve.arguments ["--host", "0.0.0.0"]'
+        '--user.serve.port 8400 --user.serve.arguments ["--host", "0.0.0.0", "--middleware", '
+        '"homerl.models.endpoint.key_guard.KeyGuard"]'
     )  # fmt: skip

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -113,6 +114,38 @@ def test_add_vllm_options(monkeypatch):
     assert vllm_generation.LLM is plain
     with workarounds.add_vllm_options({}):
         assert vllm_generation.LLM is plain
+
+
+def test_send_key_to_vllm(monkeypatch):
+    """TRL's own client, whose server answers who brings the key; it tells everybody that it runs."""
+    from trl.generation import vllm_client, vllm_generation
+
+    class Keyed(BaseHTTPRequestHandler):
+        def do_GET(self):
+            known = self.path == "/health" or self.headers["Authorization"] == "Bearer right"
+            self.send_response(200 if known else 401)
+            self.end_headers()
+            self.wfile.write(b'{"data": [{"id": "policy"}], "vllm_config": {"started": true}}')
+
+        do_POST = do_GET
+
+        def log_message(self, *said):
+            """Nothing."""
+
+    monkeypatch.setattr(vllm_client, "is_vllm_available", lambda: True)
+    plain, server = vllm_generation.VLLMClient, ThreadingHTTPServer(("127.0.0.1", 0), Keyed)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    with pytest.raises(Exception, match="401"):
+        vllm_generation.VLLMClient(base_url=url)
+    assert "api_key" not in inspect.signature(plain).parameters, GO + "TRL sends a key"
+    with workarounds.send_key_to_vllm("right"):
+        client = vllm_generation.VLLMClient(base_url=url, group_port=1, connection_timeout=5.0)
+    assert vllm_generation.VLLMClient is plain and client.model == "policy"
+    assert client.get_server_info() == {"started": True}
+    client.reset_prefix_cache()
+    client._post(f"{url}/update_weights", json={})
+    server.shutdown()
 
 
 # torch, transformers and accelerate

@@ -185,6 +185,15 @@ def test_of_several_facts_the_one_that_was_missed_decides():
     assert marks.mark_of("features:tv").text == "needed, read in step 1" and marks.mark_of("weather").text == ""
 
 
+def test_a_mark_holds_from_the_step_that_earned_it():
+    first, needed = {"state:tv": 1, "features:tv": 3, "name:tv": 5}, frozenset({"features:tv"})
+    marks = EpisodeMarks(first, needed)
+    assert marks.mark_of("state:tv", "features:tv", "name:tv").since == 3, "what was needed is read"
+    assert marks.mark_of("state:tv", "name:tv").since == 1
+    assert marks.mark_of("features:fan").since == "end" == EpisodeMarks({}, needed).mark_of("features:tv").since
+    assert EpisodeMarks({}, needed, told=True).mark_of("features:tv").since == 0
+
+
 def test_every_memory_has_a_dot_in_its_month_for_each_of_its_people():
     page = HouseholdPage(make_household(32, HouseholdRecipe()))
     months = page.memory_timeline
@@ -360,7 +369,7 @@ def test_it_fits_its_window(drawn, browser, width, scheme):
 
 
 @pytest.mark.long
-def test_words_are_whole_and_a_step_lights_what_it_showed(drawn, browser):
+def test_words_are_whole_and_a_step_lights_what_it_showed_and_veils_what_came_later(drawn, browser):
     (plans,) = (path for path in drawn if path.stem == "plans")
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(plans.as_uri())
@@ -372,13 +381,22 @@ def test_words_are_whole_and_a_step_lights_what_it_showed(drawn, browser):
     assert 0 < shown.count() < everything
     assert page.locator("#found").inner_text() == f"{shown.count()} of {everything}"
     assert page.locator("a.dot.out").count() > 0
-    page.click(".step[data-step='2']")
+    needed, said = page.locator(".mark.both").first, "mark => getComputedStyle(mark, '::before').content"
+    assert needed.evaluate(said) == "none"
+    page.click(".when label[for=at-0]")
+    assert needed.evaluate(said) == '"needed, not read yet"'
+    page.click(".step[for=at-2]")
     assert shown.count() == everything and page.input_value("#find") == ""
-    lit = page.locator(".row.lit")
-    assert lit.count() == page.locator(".row[data-steps~='2']").count() > 0
-    assert page.locator("#found").inner_text() == f"step 2: {lit.count()} rows"
-    page.click(".step[data-step='2']")
-    assert lit.count() == 0
+    step, verdict = page.locator(".row[data-steps~='2']"), page.locator(".pill")
+    assert page.locator("#found").inner_text() == f"step 2: {step.count()} rows"
+    outlined = "rows => rows.filter(row => getComputedStyle(row).outlineStyle == 'solid').length"
+    assert page.locator(".row").evaluate_all(outlined) == step.count() > 0
+    opacity = "one => getComputedStyle(one).opacity"
+    assert verdict.evaluate(opacity) != "1" != page.locator("#step-3").evaluate(opacity)
+    for _ in range(page.locator(".steps > li").count() - 2):
+        page.keyboard.press("ArrowRight")
+    assert verdict.evaluate(opacity) == "1" == page.locator("#step-3").evaluate(opacity)
+    assert needed.evaluate(said) == "none"
     page.click(".chip[data-tag=changed]")
     assert shown.count() == page.locator(".row[data-tags~='changed']").count() > 0
     page.close()
