@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint, Profile
 from homerl.envs.homeenv.tasks.situation import HomeSituation
 from homerl.host.html_pages import identifier_to_words, load_template
 from homerl.play.loop import Agent
-from homerl.play.words.grammar import normalise_spaces
+from homerl.play.words.grammar import Split, normalise_spaces
 from homerl.worlds.visit_contract import DrawingStyle, HomeChange, Visits
 
 
@@ -147,9 +148,10 @@ class HomeVisits(Visits):
         visit, found, concerned = situation.blueprint, list[str](), set[str]()
         usual = {"home": {"language": visit.language}, "wordings": {"clear": 1}, "temperature": 0, "phrasings": 1}
         recipe = BlueprintRecipe.model_validate({**usual, "intents": (1, 1), "families": {"atomic": 1}})
-        for seed in range(TRIED):
+        splits: tuple[Split, ...] = ("heldout", "train")  # a home of few kinds of devices may have sentences of one alone
+        for split, seed in product(splits, range(TRIED)):
             rng = random.Random(f"suggestions {visit.seed} {seed}")
-            made = author_candidate(recipe, "heldout", seed, situation.home.fork(), rng, Counter())
+            made = author_candidate(recipe, split, seed, situation.home.fork(), rng, Counter())
             calls = {call.did for intent in made.intents for call in intent.plan} if made else set()
             if made and not calls & concerned:
                 found.append(made.intents[0].queries[0])
