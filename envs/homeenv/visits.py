@@ -25,6 +25,7 @@ from homerl.envs.homeenv.agents import BASELINES
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.pages.device_summary import STATES, value_with_unit
 from homerl.envs.homeenv.pages.home_page import HomeView
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home
 from homerl.envs.homeenv.sim.rules import HomeRule
@@ -39,21 +40,27 @@ from homerl.worlds.visit_contract import DrawingStyle, HomeChange, Visits
 
 
 def find_visit_changes(before: Home, after: Home) -> Iterator[HomeChange]:
-    """The changes of devices in the plan's order, then those of automations, then the clock's."""
+    """The changes of devices in the plan's order, then those of automations, then the clock's.
+
+    A device that is switched loses values, or has them again. What it loses is left out, and so is what no service sets.
+    """
     plan, found = before.plan, before.diff(after)
     switched = {plan.slots[one.slot].owner for one in found if plan.slots[one.slot].path == "state"}
     for one in found:
         slot = plan.slots[one.slot]
         device = plan.devices_by_did.get(slot.owner)
         gone = one.after is None and slot.owner in switched
-        if device is not None and not gone and not getattr(slot.type, "internal", False):
+        again = one.before is None and slot.owner in switched
+        follows = gone or (again and device is not None and slot.path.rpartition(".")[2] not in _settable_names(device))
+        if device is not None and not follows and not getattr(slot.type, "internal", False):
             # People tell a device from others by its room, unless its name says the room.
             name, room = device.name, device.room.name
             name = name if room.lower() in name.lower() else normalise_spaces(f"{room} {name}")
             # The state of a device, or of its component, goes without saying.
             component, _, attribute = slot.path.rpartition(".")
             what = identifier_to_words(component if attribute in STATES else slot.path).replace(".", " ")
-            yield HomeChange(slot.owner, name, what, *(_value_in_words(slot.type, it) for it in (one.before, one.after)))
+            was, now = (_value_in_words(slot.type, it) for it in (one.before, one.after))
+            yield HomeChange(slot.owner, name, what, "" if again else was, now)
     rules_before, rules_after = ({rule.id: rule for rule in home.rules} for home in (before, after))
     for id in sorted(rules_before | rules_after):
         was, now = (_rule_in_words(rules.get(id)) for rules in (rules_before, rules_after))
@@ -63,6 +70,11 @@ def find_visit_changes(before: Home, after: Home) -> Iterator[HomeChange]:
     if before.clock != after.clock:
         old, new = (f"{datetime.fromtimestamp(home.clock, UTC):%A %H:%M:%S}" for home in (before, after))
         yield HomeChange("", "the clock", "", old, new)
+
+
+def _settable_names(device: Device) -> set[str]:
+    """What services of a device are told."""
+    return {argument.name for one in device.spec.service_index.values() for argument in one.service.arguments}
 
 
 def _value_in_words(kind: ValueType, value: Any) -> str:
@@ -95,7 +107,8 @@ def _list_rooms_and_devices(view: HomeView) -> RenderableType:
             gap = INNER - name.cell_len - state.cell_len
             lines += [Text.assemble(name, " " * gap, state)] if gap > 0 else [name, state]
         title, air = Text(view.rooms_by_id[id].name, "bold"), view.rounded_air(id)
-        subtitle = Text(f"{air['temperature']} · {air['humidity']}", "dim")
+        known = [air[path] for path in ("temperature", "humidity") if path in air]
+        subtitle = Text(" · ".join(known), "dim") if known else None
         panels.append(Panel(
             Group(*lines), title=title, title_align="left", width=WIDTH, subtitle=subtitle, subtitle_align="left",
             border_style="dim",
