@@ -39,7 +39,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from homerl.envs.assistant.automations.automation_import import (
     ReadableTexts,
@@ -297,7 +297,8 @@ def import_notes_table(imported: ImportedHome) -> Table:
     for note in imported.notes:
         if not note.minor:
             alike[note.part, note.why].append(note)
-    made = Table("what", "why", "entities", title="not understood")
+    what, entities = (Column(title, overflow="fold") for title in ("what", "entities"))  # a long name is not cut
+    made = Table(what, "why", entities, title="not understood")
     rows = sorted(alike.items(), key=lambda item: (_note_weight(item[1][0]), -len(item[1])))
     for (part, why), notes in rows[:MOST]:
         made.add_row(part, why, _list_some([note.entity for note in notes]))

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from homerl.envs.homeenv.agents import BASELINES
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.pages.device_summary import STATES, value_with_unit
 from homerl.envs.homeenv.pages.home_page import HomeView
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home
 from homerl.envs.homeenv.sim.rules import HomeRule
@@ -33,26 +35,32 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint, Profile
 from homerl.envs.homeenv.tasks.situation import HomeSituation
 from homerl.host.html_pages import identifier_to_words, load_template
 from homerl.play.loop import Agent
-from homerl.play.words.grammar import normalise_spaces
+from homerl.play.words.grammar import Split, normalise_spaces
 from homerl.worlds.visit_contract import DrawingStyle, HomeChange, Visits
 
 
 def find_visit_changes(before: Home, after: Home) -> Iterator[HomeChange]:
-    """The changes of devices in the plan's order, then those of automations, then the clock's."""
+    """The changes of devices in the plan's order, then those of automations, then the clock's.
+
+    A device that is switched loses values, or has them again. What it loses is left out, and so is what no service sets.
+    """
     plan, found = before.plan, before.diff(after)
     switched = {plan.slots[one.slot].owner for one in found if plan.slots[one.slot].path == "state"}
     for one in found:
         slot = plan.slots[one.slot]
         device = plan.devices_by_did.get(slot.owner)
         gone = one.after is None and slot.owner in switched
-        if device is not None and not gone and not getattr(slot.type, "internal", False):
+        again = one.before is None and slot.owner in switched
+        follows = gone or (again and device is not None and slot.path.rpartition(".")[2] not in _settable_names(device))
+        if device is not None and not follows and not getattr(slot.type, "internal", False):
             # People tell a device from others by its room, unless its name says the room.
             name, room = device.name, device.room.name
             name = name if room.lower() in name.lower() else normalise_spaces(f"{room} {name}")
             # The state of a device, or of its component, goes without saying.
             component, _, attribute = slot.path.rpartition(".")
             what = identifier_to_words(component if attribute in STATES else slot.path).replace(".", " ")
-            yield HomeChange(slot.owner, name, what, *(_value_in_words(slot.type, it) for it in (one.before, one.after)))
+            was, now = (_value_in_words(slot.type, it) for it in (one.before, one.after))
+            yield HomeChange(slot.owner, name, what, "" if again else was, now)
     rules_before, rules_after = ({rule.id: rule for rule in home.rules} for home in (before, after))
     for id in sorted(rules_before | rules_after):
         was, now = (_rule_in_words(rules.get(id)) for rules in (rules_before, rules_after))
@@ -62,6 +70,11 @@ def find_visit_changes(before: Home, after: Home) -> Iterator[HomeChange]:
     if before.clock != after.clock:
         old, new = (f"{datetime.fromtimestamp(home.clock, UTC):%A %H:%M:%S}" for home in (before, after))
         yield HomeChange("", "the clock", "", old, new)
+
+
+def _settable_names(device: Device) -> set[str]:
+    """What services of a device are told."""
+    return {argument.name for one in device.spec.service_index.values() for argument in one.service.arguments}
 
 
 def _value_in_words(kind: ValueType, value: Any) -> str:
@@ -94,7 +107,8 @@ def _list_rooms_and_devices(view: HomeView) -> RenderableType:
             gap = INNER - name.cell_len - state.cell_len
             lines += [Text.assemble(name, " " * gap, state)] if gap > 0 else [name, state]
         title, air = Text(view.rooms_by_id[id].name, "bold"), view.rounded_air(id)
-        subtitle = Text(f"{air['temperature']} · {air['humidity']}", "dim")
+        known = [air[path] for path in ("temperature", "humidity") if path in air]
+        subtitle = Text(" · ".join(known), "dim") if known else None
         panels.append(Panel(
             Group(*lines), title=title, title_align="left", width=WIDTH, subtitle=subtitle, subtitle_align="left",
             border_style="dim",
@@ -147,9 +161,10 @@ class HomeVisits(Visits):
         visit, found, concerned = situation.blueprint, list[str](), set[str]()
         usual = {"home": {"language": visit.language}, "wordings": {"clear": 1}, "temperature": 0, "phrasings": 1}
         recipe = BlueprintRecipe.model_validate({**usual, "intents": (1, 1), "families": {"atomic": 1}})
-        for seed in range(TRIED):
+        splits: tuple[Split, ...] = ("heldout", "train")  # a home of few kinds of devices may have sentences of one alone
+        for split, seed in product(splits, range(TRIED)):
             rng = random.Random(f"suggestions {visit.seed} {seed}")
-            made = author_candidate(recipe, "heldout", seed, situation.home.fork(), rng, Counter())
+            made = author_candidate(recipe, split, seed, situation.home.fork(), rng, Counter())
             calls = {call.did for intent in made.intents for call in intent.plan} if made else set()
             if made and not calls & concerned:
                 found.append(made.intents[0].queries[0])

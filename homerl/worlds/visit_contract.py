@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class HomeChange:
     """What became other in a home, in people's words. `owner` is the id under which the drawing shows the `thing`.
 
-    `what` is empty for what a thing mainly is, such as on or off.
+    `what` is empty for what a thing mainly is, such as on or off. `before` is empty if the thing had no such value.
     """
 
     owner: str
@@ -30,7 +30,8 @@ class HomeChange:
     @property
     def describe_change(self) -> str:
         """The change without the thing: `brightness 20 % → 80 %`."""
-        return f"{self.what} {self.before} → {self.after}".strip()
+        values = f"{self.before} → {self.after}" if self.before else self.after
+        return f"{self.what} {values}".strip()
 
 
 @dataclass(frozen=True)

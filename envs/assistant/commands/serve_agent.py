@@ -26,7 +26,9 @@ UNKNOWN = {"toolset": "assist", "prompt": "full", "language": "en"}  # for a mod
 def serve_agent(
     context: typer.Context,
     model: Annotated[str, typer.Option(help="a model's folder, or http://host/v1")],
-    ha: Annotated[str | None, typer.Option(help="URL of Home Assistant, http://host:8123")] = None,
+    ha: Annotated[
+        str | None, typer.Option(help="URL of Home Assistant, http://host:8123; without it, the file of --home is simulated")
+    ] = None,
     mode: Annotated[str, typer.Option(help="shadow (only watches), confirm (asks before it acts), or act")] = "shadow",
     home: Annotated[Path | None, typer.Option(help="a home of `homerl import-ha`; default: it is imported")] = None,
     token_env: Annotated[str, typer.Option(help="environment variable with the token of Home Assistant")] = "HA_TOKEN",
@@ -36,7 +38,8 @@ def serve_agent(
     ] = None,
     toolset: Annotated[str | None, typer.Option(help="default: the one of the model's training, else assist")] = None,
     language: Annotated[
-        str | None, typer.Option(help="what it speaks: en, de or zh; default: the one of its training, else en")
+        str | None,
+        typer.Option(help="what it speaks: en (of a German or Chinese home: its own language), de or zh; default: en"),
     ] = None,
     first: Annotated[
         str | None, typer.Option(help="who takes what it understands before the model: hassil, Home Assistant's matcher")
@@ -61,10 +64,14 @@ def serve_agent(
     ingress: Annotated[str | None, typer.Option(help="address of a proxy that needs no key for the page")] = None,
 ) -> None:
     """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
+    if ha is None and home is None:
+        what = "name your Home Assistant: --ha http://host:8123, or a home file to try it in: --home home.json"
+        raise InputError("there is no home to act in", "--ha", what)
     from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
     from homerl.envs.assistant.serving.consent import Guard, has_guard_words
     from homerl.envs.assistant.serving.exchange_journal import MODES, AgentJournal
     from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint
+    from homerl.envs.assistant.serving.simulated_home import SimulatedHome
     from homerl.host.web_server import ServerAddress, open_listening_socket, read_key_variable
 
     check_option_value("--mode", mode, MODES)
@@ -73,7 +80,7 @@ def serve_agent(
         model, context.obj.trained_on(model), {"toolset": toolset, "prompt": prompt, "language": language}
     )
     address = ServerAddress(host, port, read_key_variable(key_env), ingress)
-    twin, real = _find_homes(home, ha, token_env, mode)
+    twin, real = _find_homes(home, ha, token_env)
     for did in allow or ():
         check_option_value("--allow", did, twin.plan.devices_by_did)
     name, factory = context.obj.agents(model, served, cpu, max_tokens, patience)
@@ -87,7 +94,7 @@ def serve_agent(
         patience=patience,
         **asked,  # type: ignore[arg-type]
     )
-    caretaker = Caretaker(twin, factory, real, AgentJournal(log), house, name)
+    caretaker = Caretaker(twin, factory, real or SimulatedHome(), AgentJournal(log), house, name)
     socket = open_listening_socket(address)
     console.print(
         f"{name} in the mode {mode} for {count_with_noun(len(twin.plan.devices), 'device')}: {address.base_url}/v1"
@@ -97,6 +104,8 @@ def serve_agent(
             f"what doors and stoves are called in '{caretaker.spoken_language}' is not known here, so each switch asks "
             "unless its device class is outlet, or --allow names it"
         )
+    if real is None:
+        console.print(f"{home} is simulated: no real home is touched")
     console.print(f"what it does: {address.base_url}/ (log: {log})")
     app = AgentEndpoint(caretaker, address).build_agent_app()
     asyncio.run(_serve_and_follow(app, socket, real, caretaker.heard_languages))
@@ -171,11 +180,10 @@ def _with_first_agent(first: str | None, agents: Callable[[], Agent], spoken: Ca
     return agent
 
 
-def _find_homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, HomeAssistantHome | None]:
-    """The twin, and the real home or None. Raises `InputError`."""
+def _find_homes(file: Path | None, url: str | None, token_env: str) -> tuple[Home, HomeAssistantHome | None]:
+    """The twin, and the real home, or None without a `url`; then there is a `file`. Raises `InputError`."""
     if url is None:
-        if mode != "shadow" or file is None:
-            raise InputError("there is no home to act in", "--ha", "name your Home Assistant: --ha http://host:8123")
+        assert file is not None
         return _load_home(file), None
 
     from homerl.envs.assistant.home_import import fetch_listing, import_home

@@ -65,7 +65,8 @@ class SentenceSpeaker:
             self._speak(gap + sentence)
 
     def complete_reply(self, reply: str) -> str:
-        """The reply with what was spoken: the last message goes on, or the reply follows."""
-        if self._own and reply.startswith(self._own):
-            return self.spoken + reply.removeprefix(self._own)
+        """The reply with what was spoken: the last message goes on, or the reply follows. What precedes it comes last."""
+        if self._own and self._own in reply:
+            before, _, rest = reply.partition(self._own)
+            return " ".join(filter(None, (f"{self.spoken}{rest}", before.strip())))
         return f"{self.spoken} {reply}".strip() if self.spoken else reply

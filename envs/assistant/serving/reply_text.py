@@ -6,12 +6,15 @@ Invariants:
 - Where something that the agent tried was not done (`missed`), the person hears what and why, and what was done, if anything
   was. The agent's own words follow only if they ask something or admit that something did not work. Where nothing was done,
   they must not say that something was; then an admission is enough, and stands alone.
-- Where nothing was called, a remark follows that nothing was switched, unless the words ask something or admit that
-  something did not work. It follows if they claim success, or if the sentence is a command by Home Assistant's grammar and
-  the home is not so yet; in a language that no rules read, words before a question do not count as asking. Outside of
-  `shadow` it also follows if the grammar does not know the sentence and the agent used no
-  tool, unless the sentence asks how something is. So no list of words such as "OK." decides.
-- States, attributes and services have Home Assistant's own words, if these are in the language of the sentences.
+- Where nothing was called, the reply begins with the remark that nothing was switched, unless the words ask something or
+  admit that something did not work. So it does if they claim success, or if the sentence is a command by Home Assistant's
+  grammar and the home is not so yet; in a language that no rules read, words before a question do not count as asking.
+  Outside of `shadow` it also does if the grammar does not know the sentence and the agent used no tool, unless the sentence
+  asks how something is. So no list of words such as "OK." decides. Words that claim success, or only confirm, are left out:
+  nobody hears a claim that is not true.
+- States, attributes and services have Home Assistant's own words, if these are in the language of the sentences, else those
+  of `home_words.yaml`.
+- What Home Assistant's matcher did is told in the words of the language.
 - No id of a device and no name of a tool is in the words of the model (`spoken_ids.py`).
 - Words that only confirm, such as "Done.", are followed by what was done, unless the person has said just that.
 """
@@ -62,7 +65,7 @@ class ReplyPhrases:
             raise InputError(f"'{language}' has no sentences", "--language", did_you_mean(language, list(known)))
         self._texts = known[language]
         self.reads_claims = spoken.partition("-")[0] in READ
-        self.home = home if home.language.partition("-")[0] == language else HomeWords()  # no half of two languages
+        self.home = home if home.language.partition("-")[0] == language else HomeWords(language)  # no half of two languages
 
     def fill_phrase(self, key: str, **slots: Any) -> str:
         """A sentence with its slots filled."""
@@ -187,8 +190,10 @@ class ReplyWriter:
         if turn.missed:
             claims = not turn.calls and says_done(said.claims)
             return said.text if (said.question or admits_failure(said.text)) and not claims else ""
-        unfounded = not turn.calls and self._may_be_taken_for_done(said, kind, looked)
-        return join_sentences(said.text, self.words.fill_phrase("idle") if unfounded else "")
+        if turn.calls or not self._may_be_taken_for_done(said, kind, looked):
+            return said.text
+        untrue = claims_success(said.claims) or only_confirms(said.text)
+        return join_sentences(self.words.fill_phrase("idle"), "" if untrue else said.text)
 
     def _may_be_taken_for_done(self, said: SpokenWords, kind: SentenceKind, looked: bool) -> bool:
         """Whether a person may believe that something was done, whatever the language of the words, such as "OK."."""
@@ -249,9 +254,9 @@ class ReplyWriter:
         if not exchange.undone_calls and any(one.rule != UNMADE for one in exchange.turn.missed):
             return self._list_phrase("only", "done", self._describe_actions(exchange.done_calls))
         if not exchange.undone_calls:
-            own = "" if exchange.turn.missed else exchange.turn.words
-            bare = only_confirms(own) and not exchange.turn.agent  # the matcher does what was said
-            return join_sentences(own, self._describe_done() if bare else "") or self.words.fill_phrase("done")
+            # the matcher does what was said, and its own word is English
+            own = "" if exchange.turn.missed or exchange.turn.agent else exchange.turn.words
+            return join_sentences(own, self._describe_done() if only_confirms(own) else "") or self.words.fill_phrase("done")
         why = exchange.mask_text(spoken_error(exchange.errors[0]))
         if exchange.call_outcome == "failed":
             return self.words.fill_phrase("failed", why=why)

@@ -16,7 +16,8 @@ def check_home(file: Annotated[Path, typer.Argument(help="a home file")]) -> Non
 
     home = load_home(file)
     held = f"{count_with_noun(len(home.plan.rooms), 'room')}, {count_with_noun(len(home.plan.devices), 'device')}"
-    console.print(f"{file}: {held}, state {home.state_key()}")
+    console.print(f"{file}: {held}. The file is sound")
+    console.print(f"state key {home.state_key()}: the same for every home in the same state", style="dim")
 
 
 COMMAND = Command("check-home", "data", check_home, "homerl check-home home.json")

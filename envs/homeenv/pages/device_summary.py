@@ -143,7 +143,8 @@ def _summarise_part(prefix: str, part: Component, values: Mapping[str, Any]) -> 
         tones = {"alert" if state in ALERT else "off" if state in IDLE else "on"}
     if state == "off":
         return DeviceSummary("off", "off")
-    others = (a for a in part.attributes if a.name != key and a.name in mine)
+    told = {f"is_{option}" for a in part.attributes if a.name == key for option in a.options or ()}  # by the state itself
+    others = (a for a in part.attributes if a.name != key and a.name in mine and a.name not in told)
     said = [said for a in others if (said := _describe_attribute(a, mine[a.name], state is not None))]
     tones |= {one.tone for one in said}
     tone = next(tone for tone in TONES if tone in tones)

@@ -30,6 +30,7 @@ from typing import Any, Literal
 
 from homerl.envs.core.documents import write_atomic
 from homerl.envs.homeenv.pages.device_summary import DeviceSummary, device_summary, value_with_unit
+from homerl.envs.homeenv.sim.devices.air_physics import MEASURED, measured_quantities
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home
@@ -275,16 +276,29 @@ class HomeView:
             return "day"
         return "night" if light < NIGHT else "dawn" if self.home.clock % 86400 < 43200 else "dusk"
 
-    def rounded_air(self, owner: str) -> dict[str, str]:
-        """Rounded temperature, humidity and brightness of a room or outdoors, with units."""
+    def known_air(self, owner: str) -> dict[str, Any]:
+        """What is known of the air of a room or outdoors. In an imported home it is what a device there measures.
+
+        What nothing measures there is assumed, so that the home can be played.
+        """
         state = self.home.state_of(owner)
+        if self.home.plan.origin is None:
+            return state
+        measured = {
+            quantity for tile in self.room_tiles.get(owner, ()) for _, quantity in measured_quantities(tile.device.spec)
+        }
+        return {path: state[path] for path, quantity in MEASURED.items() if quantity in measured}
+
+    def rounded_air(self, owner: str) -> dict[str, str]:
+        """Rounded temperature, humidity and brightness of a room or outdoors, with units, as far as they are known."""
+        state = self.known_air(owner)
         shown = {"temperature": "{:.1f} °C", "humidity": "{:.0f} %", "brightness": "{:,.0f} lx"}
-        return {path: how.format(state[path]) for path, how in shown.items()}
+        return {path: how.format(state[path]) for path, how in shown.items() if path in state}
 
     def exact_air(self, owner: str) -> str:
         """The same values without rounding."""
         return ", ".join(
-            f"{path} {value_with_unit(ROOM_STATE[path], value)}" for path, value in self.home.state_of(owner).items()
+            f"{path} {value_with_unit(ROOM_STATE[path], value)}" for path, value in self.known_air(owner).items()
         )
 
     def room_glow(self, room: str) -> int:
@@ -304,7 +318,12 @@ class HomeView:
         for number, rooms in sorted(by_floor.items()):
             devices = sum(counts[room.id] for room in rooms)
             plan = floor_plan(rooms, counts, self.columns or (COLUMNS if largest > FEW else FEW_COLUMNS))
-            yield FloorView(level_name(number), len(rooms), devices, plan)
+            yield FloorView(self._storey_names(rooms) or level_name(number), len(rooms), devices, plan)
+
+    def _storey_names(self, rooms: Sequence[Room]) -> str:
+        """What the system that the home was imported from calls the floor of these rooms; empty if it does not say."""
+        ids, origin = {room.id for room in rooms}, self.home.plan.origin
+        return ", ".join(storey.name for storey in (origin.storeys if origin else ()) if not ids.isdisjoint(storey.rooms))
 
     def count_nested_devices(self, id: str) -> int:
         """The number of devices in a room and in its nested rooms."""

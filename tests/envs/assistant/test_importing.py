@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from written_home import Row, written_home
 
 from homerl.envs.assistant.home_import import ImportedHome, build_import_report, import_home, import_notes_table
 from homerl.envs.assistant.listing.entity_products import to_identifier
 from homerl.envs.assistant.listing.home_listing import ENTRIES, EXPOSED, SERVICES, STATES, ImportNote, Listing
 from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.pages.home_page import HomeView
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
 from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.visits import HomeVisits, find_visit_changes
+from homerl.play.episode import EpisodeLimits
+from homerl.worlds.registry import begin_episode
 from tests.envs.assistant.listing.replay import listing
 
 
@@ -212,5 +219,33 @@ def test_what_matters_is_told_first_and_what_is_minor_in_one_row() -> None:
     what, why, which = ([*column.cells] for column in shown.columns)
     assert what == ["attributes and services", "automation", "service camera.record", "minor"]
     assert why[-1].startswith("381 details") and which[-1] == "color_mode 380, last_triggered 1"
+    long = replace(imported, notes=(ImportNote(f"light.{'a' * 60}", f"service light.{'b' * 40}", "it is not known"),))
+    printed = Console(width=80, file=StringIO())
+    printed.print(import_notes_table(long))
+    assert "…" not in printed.file.getvalue()  # type: ignore[attr-defined]
     told = build_import_report(imported)
     assert [note["part"] for note in told["not_understood"]] == what[:3] and len(told["minor"]) == 381
+
+
+def test_an_imported_home_is_shown_with_its_own_floors_and_only_with_air_that_is_measured() -> None:
+    home = import_home(listing()).home
+    view = HomeView("h", "Home", home)
+    assert home.plan.origin and {floor.name for floor in view.floor_views()} & {one.name for one in home.plan.origin.storeys}
+    known = {room.id: view.rounded_air(room.id) for room in home.plan.rooms}
+    assert not view.outdoor_air and {} in known.values() and any("temperature" in air for air in known.values())
+
+
+def test_what_a_switched_device_has_again_is_told_if_a_service_sets_it() -> None:
+    home = import_home(listing()).home
+    home.call("light.bed_light", "turn_off")
+    after = home.fork()
+    after.call("light.bed_light", "turn_on", (), {"brightness": 128})
+    told = [change.describe_change for change in find_visit_changes(home, after)]
+    assert told == ["off → on", "brightness 128"]
+
+
+def test_a_home_of_few_kinds_has_sentences_to_say(tmp_path: Path) -> None:
+    save_home(written_home(tmp_path, Row("media_player.radio", "Küchenradio", state="off"), Row("light.bad", "Badlicht")),
+              path := tmp_path / "own.json")  # fmt: skip
+    visit = HomeVisits().blueprint({"toolset": "assist"}, path, 0)
+    assert len(HomeVisits().suggestions(begin_episode(visit, EpisodeLimits(3, 9, 9)).situation)) >= 2  # type: ignore[arg-type]

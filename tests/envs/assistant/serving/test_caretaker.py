@@ -260,6 +260,24 @@ def test_german_is_spoken_by_a_model_that_is_asked_in_english(serve, lamp):
 
 
 @pytest.mark.parametrize(
+    ("row", "service", "arguments", "told"),
+    [
+        (Row("lock.door", "Haustür", state="locked"), "unlock", {}, "Haustür: Zustand von verriegelt auf entriegelt"),
+        (Row("lock.door", "Haustür", state="unlocked"), "unlock", {}, "Haustür: entriegeln (Zustand entriegelt)"),
+        (Row("siren.hall", "Sirene", state="off", features=3), "turn_on", {}, "Sirene: Zustand von aus auf an"),
+        (Row("valve.main", "Wasser", state="open", features=3), "close_valve", {}, "Wasser: Zustand von offen auf schließt"),
+    ],
+)
+def test_a_home_that_does_not_tell_its_words_is_told_of_in_the_language_of_the_sentences(
+    serve, tmp_path, row, service, arguments, told
+):
+    served = serve(
+        "confirm", call_of(row.entity_id, service, **arguments), "Ja.", of=written_home(tmp_path, row), language="de"
+    )
+    assert told in served.say("bitte")
+
+
+@pytest.mark.parametrize(
     "said", ["play The Doors", "lock the back door", "is the bedroom door closed?", "move to the front of the playlist"]
 )
 @pytest.mark.parametrize(

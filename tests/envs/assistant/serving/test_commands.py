@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -15,9 +16,12 @@ from urllib.request import urlopen
 import pytest
 from command import homerl
 from scripted_server import ScriptedServer
+from serving import Says, call_of, serve_home
+from written_home import Row, written_home
 
 from homerl.envs.assistant.listing.home_listing import CONFIG
 from homerl.envs.assistant.serving.consent import has_guard_words
+from homerl.envs.assistant.serving.simulated_home import SimulatedHome
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 
 
@@ -64,6 +68,27 @@ def test_what_is_wrong_is_said_before_anything_is_served(own, tmp_path, monkeypa
         done = homerl(*command, *given)
     assert done.code == 2 and known.get(says, says) in done.err.replace("\n", " ")
     assert "Traceback" not in done.err and "http://" not in done.out
+
+
+def test_without_a_home_nothing_is_read_before_it_is_said(tmp_path):
+    done = homerl("serve-agent", "--model", str(tmp_path / "none"), "--mode", "act")
+    assert done.code == 2 and "no home to act in" in done.err and "--home home.json" in done.err
+
+
+def test_a_home_file_is_acted_in_without_home_assistant(tmp_path):
+    rows = Row("lock.front_door", "Front Door", state="locked"), Row("todo.shopping", "Shopping", state="0")
+    home = written_home(tmp_path, *rows)
+    home.write_slot(home.plan.slot_of("todo.shopping", "needs_action"), ("Bread",))
+    unlock = call_of("lock.front_door", "unlock")
+    served = serve_home(home, Says(unlock, "Open."), tmp_path, "act", real=(real := SimulatedHome()))
+    assert served.say("unlock the front door").endswith("Shall I do it?")
+    assert served.say("yes") == "Done."
+    now = asyncio.run(real.refresh_twin(home))
+    assert (
+        now.read_value("lock.front_door", "state") == "unlocked" and home.read_value("lock.front_door", "state") == "locked"
+    )
+    told = asyncio.run(real.ask_service("todo.shopping", "get_items", {}))
+    assert told["todo.shopping"]["items"] == [{"summary": "Bread", "status": "needs_action"}]
 
 
 def test_an_agent_starts_before_its_home_assistant_does(own, tmp_path):

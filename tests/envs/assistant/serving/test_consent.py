@@ -129,7 +129,7 @@ def test_a_lock_without_a_code_takes_none(serve, tmp_path) -> None:
         of=written_home(tmp_path, Row("lock.front", "Front", state="locked")),
     )
     assert "code" not in served.say("unlock it")
-    assert served.say("1234") == "What I asked about before is not done. Hm. (I switched nothing just now.)"
+    assert served.say("1234") == "What I asked about before is not done. I switched nothing just now. Hm."
     assert not served.real.made
 
 
@@ -153,7 +153,7 @@ def test_a_code_that_nothing_waits_for_any_more_is_not_read(serve, tmp_path) -> 
     served = serve("act", call_of("lock.front", "unlock"), "Open.", "Hm.", "Hm.", of=written_home(tmp_path, GATE))
     served.say("let me in")
     served.caretaker._waiting.proposals.clear()  # as after five minutes, or a restart
-    assert served.say("1234") == "Hm. (I switched nothing just now.)" and not served.real.made
+    assert served.say("1234") == "I switched nothing just now. Hm." and not served.real.made
     served.say("it's 1234")
     assert "1234" not in str(served.caretaker.agents().heard) + served.journal.path.read_text()
 

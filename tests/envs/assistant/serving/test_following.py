@@ -175,9 +175,9 @@ def test_a_home_of_another_home_assistant_is_refused(server, tmp_path, monkeypat
     save_home(import_home(server.listing).home, its)
     save_home(make_home(0, HomeRecipe(devices=(3, 3))), other)
     with pytest.raises(InputError, match=f"0 of its 3 devices are known to the Home Assistant at {server.url}") as refused:
-        _find_homes(other, server.url, "HA_TOKEN", "shadow")
+        _find_homes(other, server.url, "HA_TOKEN")
     assert "homerl import-ha" in str(refused.value)
-    twin, home = _find_homes(its, f"{server.url}/lovelace/0", "HA_TOKEN", "shadow")
+    twin, home = _find_homes(its, f"{server.url}/lovelace/0", "HA_TOKEN")
     assert set(twin.plan.devices_by_did) == {LAMP, SWITCH} and home.url == server.url
     assert home.spoken == server.listing.sources[CONFIG]["language"]
 
@@ -299,7 +299,7 @@ def test_the_language_is_that_of_a_home_assistant_that_comes_later(server, tmp_p
     save_home(import_home(server.listing).home, file)
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-    twin, home = _find_homes(file, url, "HA_TOKEN", "confirm")
+    twin, home = _find_homes(file, url, "HA_TOKEN")
     agent = Says(call_of(SWITCH, "turn_off"), "Off.")
     matching = _with_first_agent("hassil", lambda: agent, lambda: home.spoken or "en")
     served = serve_home(twin, matching, tmp_path, "confirm", real=home)
@@ -327,7 +327,7 @@ def test_what_is_told_is_in_the_words_that_home_assistant_itself_has(server, tmp
     monkeypatch.setenv("HA_TOKEN", TOKEN)
     for language, told, expected in (
         ("de-CH", {"frontend/get_translations": {"resources": GERMAN}}, "Zustand von Aus auf An"),
-        ("de", {}, "Zustand von off auf on"),  # an older Home Assistant
+        ("de", {}, "Zustand von aus auf an"),  # an older Home Assistant
         ("fr", {"frontend/get_translations": {"resources": GERMAN}}, "state from off to on"),  # whose sentences are English
     ):
         server.listing = speaking(listing(), language).with_sources(told)

@@ -20,6 +20,7 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import RULES
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.llm_agent import LLMAgent
+from homerl.play.spoken_words import claims_success, only_confirms
 
 ON, OFF, MOVE = "intent__HassTurnOn", "intent__HassTurnOff", "intent__HassSetPosition"
 MODES = get_args(Mode)
@@ -330,7 +331,8 @@ def test_a_claim_without_a_call_is_remarked_upon(talk, mode, language, said, wor
     served = talk(mode, words, language=language)
     idle = ReplyPhrases(language).fill_phrase("idle")
     claims = mode != "shadow" if claims is None else claims  # where nothing tells what the sentence is
-    assert served.say(said) == (join_sentences(words, idle) if claims else words)
+    false = claims_success(words) or only_confirms(words)  # is not heard at all
+    assert served.say(said) == (join_sentences(idle, "" if false else words) if claims else words)
     assert served.journal.read_entries()[-1].outcome == "said"
 
 
@@ -354,7 +356,8 @@ def test_no_words_stand_alone_where_a_wish_led_to_no_call(talk, spoken, said, wo
     served = talk("act", words)
     served.real.spoken = spoken
     reply = served.say(said)
-    assert reply == join_sentences(words, ReplyPhrases("en", spoken).fill_phrase("idle")) and not served.real.made
+    idle = ReplyPhrases("en", spoken).fill_phrase("idle")
+    assert reply.startswith(idle) and "Erledigt" not in reply and "OK" not in reply and not served.real.made
 
 
 @pytest.mark.parametrize(
@@ -408,9 +411,9 @@ def test_a_proposal_that_is_made_again_is_not_said_to_be_gone(talk):
 
 def test_it_is_told_in_the_language_of_the_house(talk):
     reply = talk("act", calls(KITCHEN, SAUNA), "好了。", language="zh").say("打开厨房的灯和桑拿")
-    assert reply == "只做了：Kitchen Light：turn on。没做成：Sauna：turn on，因为没有找到符合的设备。"
+    assert reply == "只做了：Kitchen Light：打开。没做成：Sauna：打开，因为没有找到符合的设备。"
     reply = talk("confirm", calls(KITCHEN, (ON, {"name": "Hall Light"})), "好了。", language="zh").say("打开灯")
-    assert reply == "我会这样做：Hall Light：状态从off变为on；Kitchen Light：状态从off变为on。要做吗？"
+    assert reply == "我会这样做：Hall Light：状态从关变为开；Kitchen Light：状态从关变为开。要做吗？"
 
 
 def test_sentences_of_two_scripts_are_joined_as_each_is():

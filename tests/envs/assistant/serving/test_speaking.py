@@ -108,7 +108,7 @@ def test_speech_begins_before_the_last_word(talk):
 @pytest.mark.parametrize(
     ("written", "first"),
     [
-        ("I have turned on the lamp. It is bright.", "I have turned on the lamp. It is bright. (I switched"),
+        ("I have turned on the lamp. It is bright.", "I switched nothing just now."),
         ("<think>The door is open. So.</think> It is open.", "It is open."),
         ('{"name": "x"}. That was it. And more.', ""),
     ],
