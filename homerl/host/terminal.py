@@ -81,10 +81,10 @@ def print_error(message: object) -> None:
     stderr.print(f"homerl: {message}", soft_wrap=not stderr.is_terminal)
 
 
-def waiting_spinner(what: str) -> Status:
-    """A spinner on stderr, for what takes some seconds; where that is no terminal, one line when it begins."""
+def waiting_spinner(what: str, in_log: bool = False) -> Status:
+    """A spinner on stderr, for what takes some seconds; where that is no terminal, a line when it begins, if `in_log`."""
     shown = sys.stderr.isatty()
-    if not shown:
+    if in_log and not shown:
         print(replace_control_characters(f"{what} ..."), file=sys.stderr, flush=True)
     return PlainConsole(stderr=True, quiet=not shown).status(Text(what))
 

@@ -39,7 +39,9 @@ def main(path: str, argv: Sequence[str]) -> int:
 
 
 def _start_run(path: str, argv: Sequence[str]) -> None:
-    with waiting_spinner(f"{path}: checking the recipe and this machine") if is_main_process() else nullcontext():
+    with (
+        waiting_spinner(f"{path}: checking the recipe and this machine", in_log=True) if is_main_process() else nullcontext()
+    ):
         from homerl.app.runs.preflight import check_machine, find_other_limits, refuse_other_process_count
         from homerl.app.runs.recipe import load_recipe, split_from_option
         from homerl.app.runs.rehearsal import measure_prompts, rehearse_recipe

@@ -198,7 +198,7 @@ def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: fl
     plans = gpus is not None or gpu_memory is not None
     yield f"{path}: {recipe.run} in {recipe.out}"
     memory = find_process_memory(recipe, gpu_memory or 80.0)
-    with waiting_spinner(f"{path}: estimating memory and disk"):
+    with waiting_spinner(f"{path}: estimating memory and disk", in_log=True):
         estimates = estimate_all_stages(recipe, gpus, memory)
     for stage, estimate in estimates.items():
         yield from (f"{stage}: {line}" for line in (estimate.report_lines if full else estimate.brief_lines)(memory))
@@ -214,13 +214,13 @@ def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: fl
     if missing and not plans:
         yield "prompts: not measured, since this machine lacks something (`--gpus N` plans for another machine)"
         raise _cannot_run(missing, path)
-    with waiting_spinner(f"{path}: rehearsing an episode of each source of tasks"):
+    with waiting_spinner(f"{path}: rehearsing an episode of each source of tasks", in_log=True):
         rehearsed = rehearse_recipe(recipe)
     yield from (f"rehearsal: {line}" for line in rehearsed)
     if unread := _find_missing_weights(recipe):
         yield f"prompts: not measured, since {unread[0]}; `--model.name NAME` measures by another model's tokenizer"
     else:
-        with waiting_spinner(f"{path}: measuring prompts of {BLUEPRINTS} episodes"):
+        with waiting_spinner(f"{path}: measuring prompts of {BLUEPRINTS} episodes", in_log=True):
             measured = measure_prompts(recipe, path)
         yield from (f"prompts: {'warning: ' * found.warns}{found.line}" for found in measured)
     yield from (f"limits: warning: {line}" for line in find_other_limits(recipe))

@@ -38,7 +38,7 @@ def check(
 
     `--gpus` or `--gpu-memory` plan for another machine: the exit code is 0 if the recipe fits there.
     """
-    with waiting_spinner(f"{recipe}: reading the recipe"):  # what reads it takes seconds to import
+    with waiting_spinner(f"{recipe}: reading the recipe", in_log=True):  # what reads it takes seconds to import
         from homerl.app.runs.preflight import recipe_to_yaml, summarise_recipe
         from homerl.app.runs.recipe import from_option_words, load_recipe
 
