@@ -489,7 +489,7 @@ def all_models() -> frozenset[type]:
     return frozenset(seen)
 
 
-PYTHON_NAMES = {"home", "env", "self", "passage"}  # Python objects whose attributes pages name
+PYTHON_NAMES = {"home", "env", "self", "passage", "task"}  # Python objects whose attributes pages name
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/reference.md"])  # it has tests of its own
