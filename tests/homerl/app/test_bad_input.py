@@ -86,6 +86,7 @@ READS = {
     "bench run": "{in} --model nothing --out elsewhere",
     "bench build": "own-home --home {in} --out elsewhere",
     "bench rescore": "{in}",
+    "bench publish": "{in} --out elsewhere.md",
     "bench validate": "{in} --limit 1",
     "check-plugin": "{in}",
     "view home": "{in}",
