@@ -235,7 +235,7 @@ def test_an_imported_home_is_shown_with_its_own_floors_and_only_with_air_that_is
     assert not view.outdoor_air and {} in known.values() and any("temperature" in air for air in known.values())
 
 
-def test_what_a_switched_device_has_again_is_told_if_a_service_sets_it() -> None:
+def test_what_a_switched_device_has_again_is_told_if_it_is_another_value() -> None:
     home = import_home(listing()).home
     home.call("light.bed_light", "turn_off")
     after = home.fork()
