@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.sim.devices.device_spec import Device
@@ -49,7 +50,7 @@ class HomeWords:
 
     def name_of_domain(self, domain: str) -> str:
         """What things of a domain are called: `lock`."""
-        own = _read_own_words().get(self._short_language, {}).get(domain, {}).get("title")
+        own: str | None = _read_own_words().get(self._short_language, {}).get(domain, {}).get("title")
         return self.texts.get(f"component.{domain}.title") or own or domain.replace("_", " ")
 
     @property
@@ -69,11 +70,11 @@ class HomeWords:
         if part == "values" and kind in OWNERS:
             return None
         words = _read_own_words().get(self._short_language, {})
-        found = (words.get(one, {}).get(part, {}).get(key.rpartition(".")[2]) for one in (kind, ANY_KIND))
+        found: list[str | None] = [words.get(one, {}).get(part, {}).get(key.rpartition(".")[2]) for one in (kind, ANY_KIND)]
         return next(filter(None, found), None)
 
 
 @lru_cache(maxsize=1)
-def _read_own_words() -> Mapping[str, Mapping[str, dict[str, dict[str, str]]]]:
-    words: Mapping[str, Mapping[str, dict[str, dict[str, str]]]] = read_yaml(FILE).data
+def _read_own_words() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    words: Mapping[str, Mapping[str, Mapping[str, Any]]] = read_yaml(FILE).data
     return words
