@@ -16,6 +16,7 @@ from homerl.envs.assistant.home_import import ImportedHome, build_import_report,
 from homerl.envs.assistant.listing.entity_products import to_identifier
 from homerl.envs.assistant.listing.home_listing import ENTRIES, EXPOSED, SERVICES, STATES, ImportNote, Listing
 from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.pages.device_summary import device_summary
 from homerl.envs.homeenv.pages.home_page import HomeView
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -249,3 +250,11 @@ def test_a_home_of_few_kinds_has_sentences_to_say(tmp_path: Path) -> None:
               path := tmp_path / "own.json")  # fmt: skip
     visit = HomeVisits().blueprint({"toolset": "assist"}, path, 0)
     assert len(HomeVisits().suggestions(begin_episode(visit, EpisodeLimits(3, 9, 9)).situation)) >= 2  # type: ignore[arg-type]
+
+
+def test_a_cover_that_opens_is_not_said_to_be_closed_too() -> None:
+    home = import_home(listing()).home
+    device = home.plan.devices_by_did["cover.garage_door"]
+    assert "is_closed" in device.spec.attribute_index
+    moving = {**home.state_of(device.did), "state": "opening", "is_closed": True}
+    assert "is closed" not in device_summary(device.spec, moving).words.replace("\N{NO-BREAK SPACE}", " ")
