@@ -297,8 +297,8 @@ def import_notes_table(imported: ImportedHome) -> Table:
     for note in imported.notes:
         if not note.minor:
             alike[note.part, note.why].append(note)
-    first, *_, last = (Column(title, overflow="fold") for title in ("what", "entities"))  # a long name is not cut
-    made = Table(first, "why", last, title="not understood")
+    parts_column, ids_column = (Column(title, overflow="fold") for title in ("what", "entities"))  # a long name is not cut
+    made = Table(parts_column, "why", ids_column, title="not understood")
     rows = sorted(alike.items(), key=lambda item: (_note_weight(item[1][0]), -len(item[1])))
     for (part, why), notes in rows[:MOST]:
         made.add_row(part, why, _list_some([note.entity for note in notes]))

@@ -7,6 +7,7 @@ what a device has no value of any more because its state is another (a lamp that
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -42,17 +43,19 @@ from homerl.worlds.visit_contract import DrawingStyle, HomeChange, Visits
 def find_visit_changes(before: Home, after: Home) -> Iterator[HomeChange]:
     """The changes of devices in the plan's order, then those of automations, then the clock's.
 
-    A device that is switched loses values, or has them again. What it loses is left out, and so is what no service sets.
+    A device that is switched loses values, or has them again. That goes without saying, unless it has another one.
     """
     plan, found = before.plan, before.diff(after)
-    switched = {plan.slots[one.slot].owner for one in found if plan.slots[one.slot].path == "state"}
+    moved = {(plan.slots[one.slot].owner, plan.slots[one.slot].path) for one in found if one.before is not None}
+    switched = {owner for owner, path in moved if path == "state"}
     for one in found:
         slot = plan.slots[one.slot]
         device = plan.devices_by_did.get(slot.owner)
         gone = one.after is None and slot.owner in switched
         again = one.before is None and slot.owner in switched
-        follows = gone or (again and device is not None and slot.path.rpartition(".")[2] not in _settable_names(device))
-        if device is not None and not follows and not getattr(slot.type, "internal", False):
+        sources = _derived_from(device, slot.path) if again and device is not None else []
+        same = bool(sources) and all((slot.owner, path) not in moved for path in sources)
+        if device is not None and not (gone or same) and not getattr(slot.type, "internal", False):
             # People tell a device from others by its room, unless its name says the room.
             name, room = device.name, device.room.name
             name = name if room.lower() in name.lower() else normalise_spaces(f"{room} {name}")
@@ -72,9 +75,12 @@ def find_visit_changes(before: Home, after: Home) -> Iterator[HomeChange]:
         yield HomeChange("", "the clock", "", old, new)
 
 
-def _settable_names(device: Device) -> set[str]:
-    """What services of a device are told."""
-    return {argument.name for one in device.spec.service_index.values() for argument in one.service.arguments}
+def _derived_from(device: Device, path: str) -> list[str]:
+    """The paths from which an attribute is derived, without states; none if it is not derived."""
+    prefix = path.rpartition(".")[0]
+    derived = device.spec.attribute_index[path][1].derived or ""
+    names = (one for one in OWN_NAME.findall(derived) if one not in STATES)
+    return [f"{prefix}.{one}" if prefix else one for one in names]
 
 
 def _value_in_words(kind: ValueType, value: Any) -> str:
@@ -91,6 +97,7 @@ def _rule_in_words(rule: HomeRule | None) -> str:
     return f"{' and '.join(told['conditions']) or 'never'}: {does}{'' if told['enabled'] else ' (switched off)'}"
 
 
+OWN_NAME = re.compile(r"\bself\.(\w+)")  # an attribute in the expression of another
 STYLES = {"on": "bold cyan", "alert": "bold yellow", "off": "dim", "plain": ""}
 WIDTH = 38  # columns of a room
 INNER = WIDTH - 4  # without its frame

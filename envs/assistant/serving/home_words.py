@@ -70,7 +70,7 @@ class HomeWords:
         if part == "values" and kind in OWNERS:
             return None
         words = _read_own_words().get(self._short_language, {})
-        found = (words.get(one, {}).get(part, {}).get(key.rpartition(".")[2]) for one in (kind, ANY_KIND))
+        found: list[str | None] = [words.get(one, {}).get(part, {}).get(key.rpartition(".")[2]) for one in (kind, ANY_KIND)]
         return next(filter(None, found), None)
 
 

@@ -16,6 +16,7 @@ from homerl.envs.assistant.home_import import ImportedHome, build_import_report,
 from homerl.envs.assistant.listing.entity_products import to_identifier
 from homerl.envs.assistant.listing.home_listing import ENTRIES, EXPOSED, SERVICES, STATES, ImportNote, Listing
 from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.pages.device_summary import device_summary
 from homerl.envs.homeenv.pages.home_page import HomeView
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -235,7 +236,7 @@ def test_an_imported_home_is_shown_with_its_own_floors_and_only_with_air_that_is
     assert not view.outdoor_air and {} in known.values() and any("temperature" in air for air in known.values())
 
 
-def test_what_a_switched_device_has_again_is_told_if_a_service_sets_it() -> None:
+def test_what_a_switched_device_has_again_is_told_if_it_is_another_value() -> None:
     home = import_home(listing()).home
     home.call("light.bed_light", "turn_off")
     after = home.fork()
@@ -249,3 +250,11 @@ def test_a_home_of_few_kinds_has_sentences_to_say(tmp_path: Path) -> None:
               path := tmp_path / "own.json")  # fmt: skip
     visit = HomeVisits().blueprint({"toolset": "assist"}, path, 0)
     assert len(HomeVisits().suggestions(begin_episode(visit, EpisodeLimits(3, 9, 9)).situation)) >= 2  # type: ignore[arg-type]
+
+
+def test_a_cover_that_opens_is_not_said_to_be_closed_too() -> None:
+    home = import_home(listing()).home
+    device = home.plan.devices_by_did["cover.garage_door"]
+    assert "is_closed" in device.spec.attribute_index
+    moving = {**home.state_of(device.did), "state": "opening", "is_closed": True}
+    assert "is closed" not in device_summary(device.spec, moving).words.replace("\N{NO-BREAK SPACE}", " ")

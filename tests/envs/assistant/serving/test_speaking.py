@@ -109,7 +109,7 @@ def test_speech_begins_before_the_last_word(talk):
     ("written", "first"),
     [
         ("I have turned on the lamp. It is bright.", "I switched nothing just now."),
-        ("<think>The door is open. So.</think> It is open.", "It is open."),
+        ("<think>The door is open. So.</think> It is open.", "I switched nothing just now. It is open."),
         ('{"name": "x"}. That was it. And more.', ""),
     ],
 )
