@@ -39,7 +39,7 @@ def serve_agent(
     toolset: Annotated[str | None, typer.Option(help="default: the one of the model's training, else assist")] = None,
     language: Annotated[
         str | None,
-        typer.Option(help="what it speaks: en (of a German or Chinese home: its own language), de or zh; default: en"),
+        typer.Option(help="what it speaks: en, de or zh; default: en, or German or Chinese if the home is"),
     ] = None,
     first: Annotated[
         str | None, typer.Option(help="who takes what it understands before the model: hassil, Home Assistant's matcher")

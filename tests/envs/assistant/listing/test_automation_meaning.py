@@ -402,7 +402,13 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
         },
         "before something was changed",
     ),
-    "the state before": ({"conditions": ["{{ trigger.from_state.state != 'unavailable' }}"]}, "the state before"),
+    "the state before": (
+        {
+            "triggers": [{"trigger": "state", "entity_id": "sensor.outside_temperature"}],
+            "conditions": ["{{ trigger.from_state.state != 'unavailable' }}"],
+        },
+        "the state before",
+    ),
     "a random wait": ({"actions": [{"delay": "{{ range(1, 9) | random }}"}, OFF]}, "not known"),
     "a wait for a word": ({"actions": [{"delay": {"minutes": "{{ trigger.platform }}"}}, OFF]}, "a duration is"),
     "a list that may change": (
