@@ -364,7 +364,7 @@ def asks(serve, home: Home, did: str, service: str = "turn_on") -> str:
     """The question before a call in the mode `act`; empty if there is none."""
     served = serve("act", call_of(did, service), "Here you are.", of=home)
     reply = served.say("please")
-    assert bool(served.real.made) == (reply == "Here you are.")
+    assert bool(served.real.made) == reply.startswith("Here you are.")
     return "" if served.real.made else reply
 
 

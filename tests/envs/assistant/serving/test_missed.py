@@ -374,7 +374,7 @@ def test_no_words_stand_alone_where_a_wish_led_to_no_call(talk, spoken, said, wo
 def test_a_question_after_a_statement_does_not_stand_alone_where_no_rules_read_it(talk, spoken, said, words):
     served = talk("act", words, "Which one?")
     served.real.spoken = spoken
-    assert served.say(said) == join_sentences(words, ReplyPhrases("en", spoken).fill_phrase("idle"))
+    assert served.say(said) == join_sentences(ReplyPhrases("en", spoken).fill_phrase("idle"), words)
     assert served.say(said) == "Which one?"
 
 
