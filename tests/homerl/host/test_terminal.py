@@ -63,7 +63,9 @@ def test_bars_and_their_lines_show_texts_as_they_are() -> None:
 
 
 def test_a_log_has_a_line_when_something_begins(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with waiting_spinner("a.yaml: reading"):
+    with waiting_spinner("opening a model"):
+        assert capsys.readouterr().err == ""
+    with waiting_spinner("a.yaml: reading", in_log=True):
         assert capsys.readouterr().err == "a.yaml: reading ...\n"
     monkeypatch.setattr("homerl.host.progress_bar.FIRST", 0.01)
     stream = io.StringIO()
