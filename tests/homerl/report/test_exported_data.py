@@ -35,10 +35,6 @@ def exported(made, tmp_path_factory) -> Path:
     return write_data_export(str(made), tmp_path_factory.mktemp("exports") / "mine", test_share=0.4).folder
 
 
-def dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 def load(folder: Path, **options):
     return load_dataset(str(folder), cache_dir=str(folder.parent / "cache"), **options)
 
@@ -72,7 +68,8 @@ def test_openais_form_has_the_same_rows_and_says_what_is_not_learnt(exported):
                 for call, said in zip(message["tool_calls"], other["tool_calls"], strict=True):
                     function, told = call["function"], said["function"]
                     assert told["name"] == function["name"]
-                    assert told["arguments"] in (function["arguments"], dump({"malformed": function["arguments"]}))
+                    malformed = json.dumps({"malformed": function["arguments"]}, ensure_ascii=False)
+                    assert told["arguments"] in (function["arguments"], malformed)
             ids = [call["id"] for message in line["messages"] for call in message.get("tool_calls", ())]
             assert len(ids) == len({*ids}) and ids == [
                 message["tool_call_id"] for message in line["messages"] if message["role"] == "tool"

@@ -147,7 +147,7 @@ def test_it_is_served_as_it_was_trained_or_not_at_all(here: Path, wanted, found)
         )
         return
     given = [word for key, value in wanted.items() for word in (f"--{key}", value)]
-    done = CliRunner().invoke(app, ["serve-agent", "--model", NAME, *given])
+    done = CliRunner().invoke(app, ["serve-agent", "--model", NAME, "--ha", "http://127.0.0.1:9", *given])
     (key,) = wanted
     assert f"--{key} {wanted[key]}: {NAME} was trained otherwise: --{key}" in str(done.exception)
 
