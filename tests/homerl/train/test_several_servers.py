@@ -15,7 +15,7 @@ from homerl.envs.core.documents import InputError
 from homerl.host.processes import free_port
 from homerl.models.endpoint.vllm_server import is_reachable
 from homerl.models.policy.policy_agent import Sample
-from homerl.train.engines.server import ServerPool
+from homerl.train.engines.server import ServerKeys, ServerPool
 from homerl.train.recipe import EngineSettings
 from homerl.train.watch.phase_deadlines import PhaseTimer, RunStalled
 
@@ -28,6 +28,7 @@ class Answers(ScriptedServer):
     def __init__(self) -> None:
         super().__init__()
         self.version, self.connected, self.asked, self.leaves = -1, 0, [], False
+        self.settings = ServerKeys()
         self.up = self.start() is None
 
     def attach(self, trainer, phases):
