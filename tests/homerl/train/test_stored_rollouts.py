@@ -147,8 +147,8 @@ def played_rollout(recipe):
 def test_what_cannot_be_is_refused_before_a_model_is_loaded(recipe, tmp_path):
     with pytest.raises(InputError, match="no rollouts with tokens are there"):
         refuse_untrainable(recipe("none", from_rollouts=str(tmp_path)))
-    with pytest.raises(InputError, match="stored rollouts are not played again"):
-        refuse_untrainable(recipe("none", play_only=True, from_rollouts=str(tmp_path.parent)))
     (tmp_path / "rollouts/tokens").mkdir(parents=True)
+    with pytest.raises(InputError, match="stored rollouts are not played again"):
+        refuse_untrainable(recipe("none", play_only=True, from_rollouts=str(tmp_path)))
     with pytest.raises(InputError, match="stored rollouts are not played ahead"):
         refuse_untrainable(recipe("none", from_rollouts=str(tmp_path), async_rollouts=1, engine=SERVER))
