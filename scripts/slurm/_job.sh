@@ -1,7 +1,8 @@
 # What all templates here share; each sources it. It asks for bash 5.1.
 #
 # Variables that you may set before `sbatch`:
-# - RECIPE: the recipe. USER_MODEL: a model that plays the user, in place of the recipe's. HOMERL_VENV: the environment, by default .venv in the folder from which you submit.
+# - RECIPE: the recipe. USER_MODEL: a model that plays the user, in place of the recipe's. HOMERL_VENV: the environment, by default
+#   .venv in the folder from which you submit. GPUS_PER_NODE: 8 by default. MASTER_PORT: of the trainers, 29500 by default.
 # - CONTAINER: an image in place of the environment, for Slurm's plug-in pyxis: `homerl#gpu.sqsh`, or an address of a registry.
 #   MOUNTS: what it sees, as pyxis has it; by default the folder from which you submit, at its own path.
 # - WAIT: the most seconds for which a server is waited for.

@@ -196,19 +196,22 @@ def with_programs(folder: Path, **programs: str) -> dict[str, str]:
     return os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "SLURM_SUBMIT_DIR": str(ROOT), "SLURM_JOB_NODELIST": "a"}
 
 
-def test_each_job_of_a_chain_waits_for_the_one_before_it(tmp_path):
+@pytest.mark.parametrize(
+    ("nodes", "recipe", "template"), [("5", "recipes/rlve_full.yaml", "rlve"), ("1", "recipes/rlve_8gpu.yaml", "train")]
+)
+def test_each_job_of_a_chain_waits_for_the_one_before_it(tmp_path, nodes, recipe, template):
     sbatch = (
         'n=$(($(cat "$0.n" 2>/dev/null || echo 6) + 1)); echo $n >"$0.n"; echo "$RECIPE $*" >>"$0.log"; echo "$n;cluster"'
     )
     environment = with_programs(tmp_path / "bin", sbatch=sbatch) | {"SFT": "mine.yaml"}
-    command = ["bash", ROOT / "scripts/slurm/chain", "5"]
+    command = ["bash", ROOT / "scripts/slurm/chain", nodes]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "synthesis is job 7, SFT 8, RLVE 9\n"
     here = ROOT / "scripts/slurm"
     assert (tmp_path / "bin/sbatch.log").read_text().splitlines() == [
         f"recipes/synth.yaml --parsable {here}/synth.sbatch",
         f"mine.yaml --parsable --dependency=afterok:7 {here}/train.sbatch",
-        f"recipes/rlve_full.yaml --parsable --dependency=afterok:8 --nodes=5 {here}/rlve.sbatch",
+        f"{recipe} --parsable --dependency=afterok:8 --nodes={nodes} {here}/{template}.sbatch",
     ]
 
 
