@@ -74,7 +74,9 @@ def to_strict_openai_form(messages: Iterable[Mapping[str, Any]], keep_ids: bool 
                 waiting.append((own, id))
                 arguments = _to_json_object(call["function"]["arguments"])
                 function = {"name": call["function"]["name"], "arguments": arguments}
-                call |= {"id": id, "type": "function", "function": function}
+                others = {key: value for key, value in call.items() if key not in ("id", "type", "function")}
+                call.clear()
+                call |= {"id": id, "type": "function", "function": function, **others}
         elif made["role"] == "tool" and waiting:
             own = made.get("tool_call_id")
             answered = next((at for at, (id, _) in enumerate(waiting) if id and id == own), 0)
@@ -91,7 +93,7 @@ def _to_json_object(arguments: str) -> str:
         is_object = isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):
         is_object = False
-    return arguments if is_object else json.dumps({"malformed": arguments}, ensure_ascii=False)
+    return arguments if is_object else json.dumps({"malformed": arguments}, ensure_ascii=False, separators=(",", ":"))
 
 
 def copy_plain_data(data: Any) -> Any:

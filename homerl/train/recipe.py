@@ -492,7 +492,7 @@ def _find_rlve_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
             yield "a flywheel needs the model that `play_only` does not train", "rlve.play_only", "take `run: rlve`"
         if recipe.rlve.from_rollouts:
             yield "stored rollouts are not played again", "rlve.play_only", "leave out it, or `rlve.from_rollouts`"
-        if has_sharded_weights(recipe):
+        if has_sharded_weights(recipe) and not chosen_engine(recipe.rlve).has_own_weights:
             yield "a model that only plays is whole on each GPU", "parallel", "take `ddp`, or `kind: server` as the engine"
     if isinstance(recipe, RLVESections) and (program := recipe.agent):
         if shutil.which(program.command[0], path=program.env.get("PATH")) is None:

@@ -131,14 +131,17 @@ def parse_completion_request(body: Mapping[str, Any]) -> CompletionRequest:
 async def await_unless_gone(request: Request, work: Awaitable[Done]) -> Done | None:
     """The result of work for a request, or None if the client hung up before it was there; the work ends then."""
     task = asyncio.ensure_future(work)
-    while not task.done():
-        await asyncio.wait([task], timeout=LOOK)
-        if not task.done() and await request.is_disconnected():
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-            return None
-    return task.result()
+    try:
+        while not task.done():
+            await asyncio.wait([task], timeout=LOOK)
+            if not task.done() and await request.is_disconnected():
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+                return None
+        return task.result()
+    finally:
+        task.cancel()  # where the server itself ends the request; a task that is done stays so
 
 
 def completion_message(reply: Reply) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class CapturedDialogues:
             agent = PolicyAgent(self.engine, self.tokenizer, self.max_tokens, thoughts=self.thoughts)
             dialogue = CapturedDialogue(agent, tools)
             self.dialogues.append(dialogue)
-        first = not any(one.agent.ledger.spans for one in self.dialogues)
+        first = not any(ledger.spans for ledger in (*self.broken, *(one.agent.ledger for one in self.dialogues)))
         try:
             (reply,) = await dialogue.agent.propose(Observation("request", tuple(messages), tuple(tools)))
         except BaseException as error:  # also a client that has gone: its tokens are not known

@@ -71,7 +71,12 @@ class ColocatedVLLM(SyncedEngine):
         self.generation.llm.llm_engine.add_request(name, {"prompt_token_ids": list(prompt)}, self._parameters())
         if self._driver is None or self._driver.done():
             self._driver = asyncio.create_task(self._drive_engine())
-        return await done
+        try:
+            return await done
+        except asyncio.CancelledError:  # nobody reads it any more
+            if self._waiting.pop(name, None) is not None:
+                self.generation.llm.llm_engine.abort_request([name])
+            raise
 
     async def _drive_engine(self) -> None:
         """Step the engine while requests wait. An error is passed to all of them."""
@@ -82,12 +87,14 @@ class ColocatedVLLM(SyncedEngine):
                         self.prefixes.count_prompt(output.num_cached_tokens, len(output.prompt_token_ids or ()))
                         ids, positions = output.outputs[0].token_ids, output.outputs[0].logprobs
                         logprobs = (position[token].logprob for token, position in zip(ids, positions, strict=True))
-                        done.set_result(Sample(tuple(ids), tuple(logprobs), self.version))
+                        if not done.done():  # else a program that is played has hung up
+                            done.set_result(Sample(tuple(ids), tuple(logprobs), self.version))
                 await asyncio.sleep(0)
         except Exception as error:
             waiting, self._waiting = self._waiting, {}
             for done in waiting.values():
-                done.set_exception(error)
+                if not done.done():
+                    done.set_exception(error)
 
     def _parameters(self) -> SamplingParams:
         from vllm import SamplingParams

@@ -340,7 +340,7 @@ class RLVETrainer(ParallelTrainer):
             return tokens
         valid = [rollout.trajectory.outcome.is_counted for rollout in self.batch_rollouts for _ in rollout.ledgers]
         teacher_logps = self.teacher.score_targets(tokens.sequences)
-        if settings.is_exactly_on_policy:
+        if settings.is_exactly_on_policy and not settings.from_rollouts:  # stored ones may be of other weights
             logps = tokens.logps
         else:
             found = self.updates.score_sequences(self.model, tokens.sequences) if old_logps is None else old_logps

@@ -68,7 +68,7 @@ def test_openais_form_has_the_same_rows_and_says_what_is_not_learnt(exported):
                 for call, said in zip(message["tool_calls"], other["tool_calls"], strict=True):
                     function, told = call["function"], said["function"]
                     assert told["name"] == function["name"]
-                    malformed = json.dumps({"malformed": function["arguments"]}, ensure_ascii=False)
+                    malformed = json.dumps({"malformed": function["arguments"]}, ensure_ascii=False, separators=(",", ":"))
                     assert told["arguments"] in (function["arguments"], malformed)
             ids = [call["id"] for message in line["messages"] for call in message.get("tool_calls", ())]
             assert len(ids) == len({*ids}) and ids == [
