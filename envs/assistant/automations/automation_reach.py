@@ -34,6 +34,8 @@ from homerl.envs.homeenv.sim.home_plan import ANY_DEVICE, ANYTHING, Unfollowed
 OFTEN = "time_pattern"  # the kind of triggers that come again and again
 CLOCKS = ("time", OFTEN, "sun")  # kinds of triggers by the time
 HELD = ("if", "conditions", "while", "until")  # keys of actions under which conditions stand
+VALUES = ("variables", "trigger_variables", "for_each")  # keys under which stands what conditions may look at
+OF_CLOCK = ("time", "sun", "trigger")  # kinds of conditions that look at nothing in the home
 FORMS = frozenset(  # keys by which an action is known, also one that acts on nothing
     "action service domain event scene delay wait_template wait_for_trigger stop variables condition and or not if "
     "set_conversation_response sequence conditions while until count for_each".split()
@@ -107,7 +109,9 @@ def names_read(text: Mapping[str, Any]) -> dict[str, None]:
     if has_key(text, "triggers", "trigger"):
         parts = [*_list_triggers(entries_under_key(text, "triggers", "trigger"))]
         if any(map(_comes_often, parts)):
-            found |= dict.fromkeys(one for part in _list_conditions(text) for one in list_names(part) if one != OTHERS)
+            for asked in _list_conditions(text):
+                named = dict.fromkeys(list_names(asked))
+                found |= named if named or _asks_the_clock(asked) else {OTHERS: None}
         parts += _list_waits(entries_under_key(text, "actions", "action"))
     else:
         parts = [text]  # such as a blueprint's inputs
@@ -145,7 +149,7 @@ def _comes_often(trigger: Any) -> bool:
 
 
 def _list_conditions(part: Any) -> Iterator[Any]:
-    """The conditions of an automation, and those among its actions."""
+    """The conditions of an automation, and those among its actions; variables and lists, too, on which these may depend."""
     if isinstance(part, list):
         yield from (found for one in part for found in _list_conditions(one))
     elif isinstance(part, str):
@@ -153,8 +157,17 @@ def _list_conditions(part: Any) -> Iterator[Any]:
     elif isinstance(part, Mapping):
         if part.keys() & {"condition", "and", "or", "not"} and not part.keys() & {"actions", "action", "service"}:
             yield part
-        yield from (part[key] for key in (*HELD, "condition") if key in part)
+        yield from (part[key] for key in (*HELD, "condition", *VALUES) if key in part)
         yield from (found for key in ("actions", "action", *NESTING) for found in _list_conditions(part.get(key)))
+
+
+def _asks_the_clock(condition: Any) -> bool:
+    """Whether a condition that names no entity, or each of a list of them, looks at nothing in the home."""
+    if isinstance(condition, list):
+        return all(map(_asks_the_clock, condition))
+    if isinstance(condition, Mapping):
+        return condition.get("condition") in OF_CLOCK and find_hidden_key(condition) is None
+    return not isinstance(condition, str)
 
 
 def _comes_from_elsewhere(trigger: Any) -> bool:

@@ -724,6 +724,27 @@ def test_what_comes_by_the_clock_and_is_not_understood_is_reached_by_its_conditi
 
 
 @pytest.mark.parametrize(
+    "steps",
+    [
+        {"if": "{{ states.light|selectattr('state','eq','on')|list|count > 0 }}", "then": UNLOCK},
+        {"sequence": [{"variables": {"v": "{{ states('light.hall')|regex_replace('a','b') }}"}},
+                      {"if": "{{ v == 'on' }}", "then": UNLOCK}]},
+        {"repeat": {"for_each": "{{ expand('light.hall') }}",
+                    "sequence": [{"if": "{{ repeat.item.state == 'on' }}", "then": UNLOCK}]}},
+    ],
+    ids=["a look at all lights", "a variable", "a list"],
+)  # fmt: skip
+def test_what_comes_by_the_clock_is_reached_by_all_that_its_conditions_may_look_at(serve, brought, steps):
+    home = brought(({"trigger": "time_pattern", "minutes": "/1"}, steps)).home
+    assert "perhaps, by an automation" in asks(serve, home, "light.hall")
+
+
+def test_a_question_to_the_clock_alone_is_reached_by_nothing_in_the_home(serve, brought):
+    after = {"if": [{"condition": "time", "after": "22:00:00"}], "then": [UNLOCK, {"unknown": 1}]}
+    assert not asks(serve, brought(({"trigger": "time_pattern", "minutes": "/1"}, after)).home, "light.hall")
+
+
+@pytest.mark.parametrize(
     ("action", "asked"),
     [
         ({"action": "conversation.process", "data": {"text": "open up"}}, True),

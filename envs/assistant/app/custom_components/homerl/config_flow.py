@@ -116,7 +116,7 @@ class AgentFlow(ConfigFlow, domain=DOMAIN):
 
     def _new_title(self, url: str) -> str:
         """What a new agent and its entities are called: homerl, and behind the first one its host. Its model may change."""
-        return f"{DOMAIN} {URL(url).authority}" if self._async_current_entries() else DOMAIN
+        return f"{DOMAIN} {URL(url).host_port_subcomponent}" if self._async_current_entries() else DOMAIN
 
     @staticmethod
     @callback
