@@ -10,8 +10,8 @@ Invariants:
   admit that something did not work. So it does if they claim success, or if the sentence is a command by Home Assistant's
   grammar and the home is not so yet; in a language that no rules read, words before a question do not count as asking.
   Outside of `shadow` it also does if the grammar does not know the sentence and the agent used no tool, unless the sentence
-  asks how something is. So no list of words such as "OK." decides. Words that claim success, or only confirm, are left out:
-  nobody hears a claim that is not true.
+  asks how something is. So no list of words such as "OK." decides. Words that claim success, or only confirm, are left out,
+  and after a command in a language that no rules read, all but a question at the end: nobody hears a claim that is not true.
 - States, attributes and services have Home Assistant's own words, if these are in the language of the sentences, else those
   of `home_words.yaml`.
 - What Home Assistant's matcher did is told in the words of the language.
@@ -114,6 +114,7 @@ MOST_TOLD = 4  # calls that are told one by one
 UNSPEAKABLE = re.compile(r"\s*\S*[\\^$|\[\]{}<>]\S*")  # such as the regular expression of a lock's code
 ENTITY_ID = re.compile(r"\b[a-z_]+\.([a-z][a-z0-9_]*)\b")
 BRACKETS = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
+LAST_QUESTION = re.compile(r"[^.?!;。？！；\s][^.?!;。？！；\n]*[?？]\s*$")
 SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
 
 
@@ -192,8 +193,11 @@ class ReplyWriter:
             return said.text if (said.question or admits_failure(said.text)) and not claims else ""
         if turn.calls or not self._may_be_taken_for_done(said, kind, looked):
             return said.text
+        remark, question = self.words.fill_phrase("idle"), LAST_QUESTION.search(said.text)
+        if kind == "command" and not self.words.reads_claims:  # what stands before a question may claim that it was done
+            return join_sentences(remark, question.group() if question else "")
         untrue = claims_success(said.claims) or only_confirms(said.text)
-        return join_sentences(self.words.fill_phrase("idle"), "" if untrue else said.text)
+        return join_sentences(remark, "" if untrue else said.text)
 
     def _may_be_taken_for_done(self, said: SpokenWords, kind: SentenceKind, looked: bool) -> bool:
         """Whether a person may believe that something was done, whatever the language of the words, such as "OK."."""
