@@ -49,6 +49,8 @@ class DiskEstimate:
         return sum(self.parts.values())
 
     def __str__(self) -> str:
+        if self.needed < 0.1:
+            return "less than 0.1 GB"
         return f"{self.needed:.1f} GB: {', '.join(f'{size:.1f} for {name}' for name, size in self.parts.items())}"
 
     def describe_shortage(self) -> str | None:

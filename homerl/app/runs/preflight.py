@@ -224,10 +224,10 @@ def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: fl
             measured = measure_prompts(recipe, path)
         yield from (f"prompts: {'warning: ' * found.warns}{found.line}" for found in measured)
     yield from (f"limits: warning: {line}" for line in find_other_limits(recipe))
+    misfits = [stage for stage, estimate in estimates.items() if not estimate.fits_in_memory(memory)]
+    if not misfits:
+        yield f"the recipe: good, and {'it fits the machine that you plan for' if plans else 'this machine can run it'}"
     if plans:
-        misfits = [stage for stage, estimate in estimates.items() if not estimate.fits_in_memory(memory)]
-        if not misfits:
-            yield "the recipe: good, and it fits the machine that you plan for"
         yield from (f"this machine lacks: {what}" for what in (*missing, *short))
         if misfits:
             what = f"{' and '.join(misfits)} does not fit the machine that you plan for"

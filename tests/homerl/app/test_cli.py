@@ -95,7 +95,7 @@ def test_check_prints_a_summary_and_all_keys_only_if_asked() -> None:
     assert brief.returncode == 0 and "kl: 0.5" not in brief.stdout
     lines = brief.stdout.splitlines()
     assert len(lines) < 25 and lines[0] == "recipes/smoke.yaml: flywheel in runs/smoke" and "--full" in lines[-1]
-    assert {line.partition(":")[0] for line in lines[1:-1]} == {"sft", "rlve", "rehearsal", "prompts"}
+    assert {line.partition(":")[0] for line in lines[1:-1]} == {"sft", "rlve", "rehearsal", "prompts", "the recipe"}
     full = homerl("check", "recipes/smoke.yaml", "--rlve.kl", "0.5", "--full").stdout
     assert yaml.safe_load(full)["rlve"]["kl"] == 0.5 and "# sft:   while training" in full
     assert all(f"# {line}" in full for line in lines[:-1] if "free for" not in line)

@@ -130,7 +130,9 @@ def test_a_benchmark_has_limits_of_its_own():
 
 def test_check_says_it(tmp_path):
     narrow = load_recipe(RECIPES / "smoke.yaml", ["--limits.steps", "1", "--out", str(tmp_path)])
-    told = [line for line in summarise_recipe(narrow, "smoke.yaml", None, 80.0, False) if line.startswith("limits: ")]
+    lines = list(summarise_recipe(narrow, "smoke.yaml", None, None, False))
+    assert lines[-1] == "the recipe: good, and this machine can run it"
+    told = [line for line in lines if line.startswith("limits: ")]
     assert told and "warning: limits.steps and bench.limits.steps are 1 and 3" in told[0]
 
 
