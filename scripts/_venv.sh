@@ -68,8 +68,8 @@ refuse_moved() {
     }
 }
 
-# ensure_venv EXTRAS: installs homerl, editable, with the extras ("[train]", "[test]" or "[gpu]"), and puts the environment first on
-# the PATH.
+# ensure_venv EXTRAS: installs homerl, editable, with the extras ("[train]", "[test]", "[gpu]"; "[env]" has no torch), and puts
+# the environment first on the PATH.
 ensure_venv() {
     local extras=$1 stamp="$venv/.homerl$1" python wanted
     HOMERL_ACTIVATE=${HOMERL_ACTIVATE-$(activation)}  # a run says it at its end
@@ -83,7 +83,7 @@ ensure_venv() {
     wanted=$(fingerprint "$extras")
     if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
         say "installing homerl$extras into $venv (some minutes the first time)"
-        default_torch_fits || install_cpu_torch
+        [ "$extras" = "[env]" ] || default_torch_fits || install_cpu_torch
         pip_install -c "${HOMERL_CONSTRAINTS:-$root/constraints.txt}" -e "$root$extras"
         printf '%s\n' "$wanted" >"$stamp"
     fi

@@ -66,7 +66,7 @@ def to_strict_openai_form(messages: Iterable[Mapping[str, Any]], keep_ids: bool 
     for message in messages:
         made: Message = copy_plain_data(dict(message))
         if made["role"] == "assistant":
-            waiting = []
+            waiting, calls = [], list[dict[str, Any]]()
             for call in made.get("tool_calls") or ():
                 own = call.get("id") or ""
                 id = own if own and keep_ids and own not in used else next(id for id in numbers if id not in used)
@@ -74,9 +74,10 @@ def to_strict_openai_form(messages: Iterable[Mapping[str, Any]], keep_ids: bool 
                 waiting.append((own, id))
                 arguments = _to_json_object(call["function"]["arguments"])
                 function = {"name": call["function"]["name"], "arguments": arguments}
-                others = {key: value for key, value in call.items() if key not in ("id", "type", "function")}
-                call.clear()
-                call |= {"id": id, "type": "function", "function": function, **others}
+                written = {"id": id, "type": "function", "function": function}
+                calls.append(written | call | written)  # in this order of keys, then what else the call has
+            if calls:
+                made["tool_calls"] = calls
         elif made["role"] == "tool" and waiting:
             own = made.get("tool_call_id")
             answered = next((at for at, (id, _) in enumerate(waiting) if id and id == own), 0)

@@ -26,10 +26,11 @@ from homerl.play.faults import describe_escaped_error
 from homerl.play.loop import Agent, play
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.contract import EXPERT, Suite, SuiteInstance
+from homerl.worlds.contract import EXPERT, ExpertConfig, Suite, SuiteInstance
 from homerl.worlds.registry import begin_episode, world_of
 from homerl.worlds.users import ScriptedUser
 
+STEPWISE = ExpertConfig(mistakes=0.0, styles={"stepwise": 1.0})  # one act in each message, so that each can be left out
 NOTHING = "nothing"  # the baseline of worlds in which an agent that does nothing says so in a form of its own
 
 
@@ -106,7 +107,8 @@ def validate_suite(
 def validate_instance(suite: Suite, instance: SuiteInstance, setting: str) -> InstanceValidation:
     """Play an instance by gold, by nothing and by near misses."""
     spec = episode_of_instance(instance, setting)
-    baselines = world_of(spec.blueprint).baselines
+    world = world_of(spec.blueprint)
+    baselines = world.baselines
     flaws = list[str]()
     played = -1  # nothing is no near miss
 
@@ -123,12 +125,11 @@ def validate_instance(suite: Suite, instance: SuiteInstance, setting: str) -> In
         if not gold.success:
             flaws.append(f"gold does not pass: it ended as {_describe_end(gold)}")
         must_fail(NOTHING, _play_spec(spec, baselines[NOTHING]() if NOTHING in baselines else RepeatedMessages()))
-        if (made := suite.near_misses(instance, setting)) is not None:
-            for what, agent in made:
-                must_fail(f"a near miss ({what})", _play_spec(spec, agent))
-        else:
-            for what, trajectory in _play_without_one_act(spec, gold):
-                must_fail(f"a near miss ({what})", trajectory)
+        for what, agent in suite.near_misses(instance, setting) or ():
+            must_fail(f"a near miss ({what})", _play_spec(spec, agent))
+        stepwise = _play_spec(spec, world.expert(STEPWISE, 0))  # it may need more steps than there are
+        for what, trajectory in _play_without_one_act(spec, stepwise if stepwise.success else gold):
+            must_fail(f"a near miss ({what})", trajectory)
     except Exception as error:  # of a stranger's code: it is a flaw of this instance, and the others are checked
         flaws.append(f"the world or its expert fails: {describe_escaped_error(error)}")
     return InstanceValidation(instance.id, tuple(flaws), max(0, played))

@@ -160,6 +160,11 @@ async def read_json_body(request: Request) -> dict[str, Any]:
                 raise BadRequest(413, f"a request has at most {LONGEST} bytes")
     except ClientDisconnect:  # nobody hears the answer
         raise BadRequest(400, "the body is not whole") from None
+    return parse_json_object(raw)
+
+
+def parse_json_object(raw: bytes | str) -> dict[str, Any]:
+    """The JSON object that a body or a message is. Raises `BadRequest` for anything else, and for one that is too deep."""
     try:
         body = json.loads(raw)
     except (ValueError, RecursionError) as error:

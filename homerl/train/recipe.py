@@ -497,6 +497,8 @@ def _find_rlve_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
     if isinstance(recipe, RLVESections) and (program := recipe.agent):
         if shutil.which(program.command[0], path=program.env.get("PATH")) is None:
             yield f"there is no program {program.command[0]}", "agent.command", "install it, or name its path"
+        if unset := [name for name in program.pass_env if name not in os.environ]:
+            yield f"the environment has no {unset[0]}", "agent.pass_env", f"set it (export {unset[0]}=...), or leave it out"
         if find_spec("mcp") is None:
             yield "a program reaches the world by MCP, whose package is not installed", "agent", "pip install 'homerl[mcp]'"
         if recipe.rlve.curriculum.prefix:

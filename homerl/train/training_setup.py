@@ -24,6 +24,7 @@ from homerl.host.monitoring import keep_wandb_run, monitored_name, set_monitorin
 from homerl.host.processes import is_main_process
 from homerl.host.terminal import say
 from homerl.models.policy.chat_template import choose_chat_template
+from homerl.models.policy.response_template import set_response_template
 from homerl.train.checkpoint_store import store_of_run
 from homerl.train.engines.weight_sync import find_adapted_weights
 from homerl.train.memory_estimate import (
@@ -138,11 +139,14 @@ def replace_best_model(folder: Path, score: Mapping[str, Any], save: Callable[[s
 def load_chat_tokenizer(source: str, own: bool = False, named: bool = False) -> PreTrainedTokenizerBase:
     """Load a tokenizer with the chat template that it is trained with, and with the end of a turn as the end of a text.
 
+    TRL and others read its replies by its response template, if the chat template is homerl's.
+
     With `own`, it keeps its own template if homerl did not train with it. See `choose_chat_template` for `named`. Raises
     `InputError` if there is no template that it could be trained with.
     """
     tokenizer = load_model_tokenizer(resolve_model_source(source))
     choose_chat_template(tokenizer, source, own, named)
+    set_response_template(tokenizer)
     return tokenizer
 
 

@@ -343,8 +343,8 @@ class Suite(ABC):
     def near_misses(self, instance: Any, setting: str) -> Iterable[tuple[str, Agent]] | None:
         """Agents that make one mistake each, with what it is: the grader must fail them (`homerl bench validate`).
 
-        None, the default, lets homerl leave out acts of the expert. A suite whose tasks have nearer misses makes them here;
-        none of an instance is an empty iterable, which is counted.
+        homerl leaves out the acts of the expert in each suite. A suite whose tasks have nearer misses makes them here. None,
+        the default, is no other ones.
         """
         return None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Mapping
-from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator
@@ -135,13 +134,11 @@ async def await_unless_gone(request: Request, work: Awaitable[Done]) -> Done | N
         while not task.done():
             await asyncio.wait([task], timeout=LOOK)
             if not task.done() and await request.is_disconnected():
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
                 return None
         return task.result()
-    finally:
-        task.cancel()  # where the server itself ends the request; a task that is done stays so
+    finally:  # also where the server itself ends the request; a task that is done stays so
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def completion_message(reply: Reply) -> dict[str, Any]:

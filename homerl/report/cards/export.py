@@ -25,6 +25,7 @@ from homerl.envs.core.documents import InputError, name_path_in_errors, read_jso
 from homerl.host.html_pages import fold_long_text
 from homerl.host.recipe_files import OF_TASKS, STAGES, refuse_unloaded_run_plugins
 from homerl.models.policy.chat_template import OWN, shows_tools, without_generation_tags
+from homerl.models.policy.response_template import set_response_template
 from homerl.report.cards.gguf_and_ollama import KINDS, check_convertible, render_modelfile, require_gguf, write_gguf
 from homerl.report.cards.model_card import (
     HUB_ID,
@@ -316,6 +317,7 @@ def _fill_folder(folder: Path, model: Any, tokenizer: Any, facts: ModelCardFacts
     if facts.base_tokenizer:
         write_atomic(folder / TEMPLATE, tokenizer.chat_template)
     else:
+        set_response_template(tokenizer)  # runs of earlier versions have none
         tokenizer.save_pretrained(folder)
     kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
     answer = answer_card_example(model, tokenizer, card_of_world(facts))

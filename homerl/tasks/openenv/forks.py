@@ -16,13 +16,13 @@ from __future__ import annotations
 import json
 from contextvars import ContextVar
 from typing import Any, ClassVar, Generic, TypeVar
-from urllib.parse import parse_qs
 from uuid import uuid4
 
 from openenv.core.env_server.http_server import HTTPEnvServer
 from openenv.core.env_server.serialization import serialize_observation
 from openenv.core.env_server.types import BaseMessage, WSErrorCode, WSErrorResponse, WSObservationResponse
 from pydantic import ValidationError
+from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST = 4096  # forks of a session
@@ -48,7 +48,7 @@ class ForkStore(Generic[T]):
     def find(self, fork_id: str) -> T:
         """The fork of an id. Raises `ValueError` if there is none, or none any more."""
         if fork_id not in self._kept:
-            raise ValueError(f"there is no fork {fork_id!r}: its session has ended, or was reset")
+            raise ValueError(f"there is no fork {fork_id[:80]!r}: its session has ended, or was reset")
         return self._kept[fork_id]
 
     def drop_owned(self, owner: object) -> None:
@@ -90,8 +90,8 @@ class ForkMessages:
         if scope["type"] != "websocket" or scope["path"] != "/ws":
             await self._app(scope, receive, send)
             return
-        for session in parse_qs(scope["query_string"].decode("latin-1")).get("session_id", ()):  # one that MCP has made
-            self.connected.set(self._server._sessions.get(session))
+        named = QueryParams(scope["query_string"]).get("session_id")  # a session that MCP has made, read as OpenEnv reads it
+        self.connected.set(self._server._sessions.get(named))
 
         async def receive_other() -> Message:
             while True:

@@ -361,8 +361,8 @@ def build_task_app(splits: Mapping[str, TaskList], sessions: int = 256, fork: bo
     server = SessionServer(partial(TaskEnvironment, tasks, forks), TaskAction, TaskObservation, limits)
     app = FastAPI(title="Smart homes by OpenEnv's protocol", version="1.0.0")  # the protocol's version, which is validated
     server.register_routes(app)
-    app.add_exception_handler(ValueError, _refuse_request)
-    app.add_exception_handler(IndexError, _refuse_request)
+    for error in (ValueError, IndexError, TypeError):  # the last of a list as a session's name, which OpenEnv looks up
+        app.add_exception_handler(error, _refuse_request)
     if fork:
         app.add_middleware(ForkMessages, server=server)
     app.add_middleware(LimitMessages)

@@ -5,6 +5,7 @@ which it reaches the model and the world's tools; and `HOMERL_FOLDER`, a folder 
 episode. The file `messages.json` there has the dialogue so far, as a policy sees it.
 
 Invariants:
+- Of the run's environment a program gets what a program needs to start, and what the recipe names. It gets no other keys.
 - What a program prints until it ends with code 0 is what it says to the user. Another code, a turn that takes too long, and
   an output that is too long or no text are the agent's failure.
 - A fault of the engine or the world counts first, whatever the program made of it.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
@@ -38,6 +40,11 @@ NAME = "program"  # as trajectories name the agent
 MOST_OUTPUT = 100_000  # bytes that a program may print
 LOOK = 0.2  # seconds between looks whether a program has ended
 KEPT_ERRORS = 2_000  # bytes of its errors that are kept, the last ones
+PASSED = re.compile(  # names of variables that every program gets
+    r"PATH|HOME|USER|LOGNAME|SHELL|TERM|TZ|LANG|LANGUAGE|LC_\w+|TMPDIR|TEMP|TMP|XDG_\w+|PYTHON\w*|VIRTUAL_ENV|CONDA_PREFIX"
+    r"|CONDA_DEFAULT_ENV|(DY)?LD_LIBRARY_PATH|CUDA_\w+|(NVIDIA|HIP|ROCR)_VISIBLE_DEVICES|(OMP|MKL|OPENBLAS)_NUM_THREADS"
+    r"|(?i:https?|all|no)_(?i:proxy)|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE"
+)
 _running: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()  # groups share its places
 
 
@@ -63,7 +70,7 @@ async def _play_turn(session: ProgramSession, program: ProgramSettings, url: str
     messages = session.episode.observation.messages
     (folder / "messages.json").write_text(json.dumps(messages, ensure_ascii=False), encoding="utf-8")
     servers = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "homerl", "HOMERL_MCP_URL": f"{url}/mcp"}
-    environment = {**os.environ, **servers, "HOMERL_FOLDER": str(folder), **program.env}
+    environment = {**select_passed_variables(os.environ, program), **servers, "HOMERL_FOLDER": str(folder), **program.env}
     fault: AgentFault | None = None
     session.begin_turn()
     try:
@@ -80,6 +87,11 @@ async def _play_turn(session: ProgramSession, program: ProgramSettings, url: str
     if fault is not None:
         raise fault
     await session.episode.apply_reply_async(Reply(text_message(words), calls=()))
+
+
+def select_passed_variables(environment: Mapping[str, str], program: ProgramSettings) -> dict[str, str]:
+    """What a program gets of an environment: no keys and tokens, unless its settings name them."""
+    return {name: value for name, value in environment.items() if PASSED.fullmatch(name) or name in program.pass_env}
 
 
 async def _run_until_over(program: ProgramSettings, env: Mapping[str, str], sentence: str, over: asyncio.Event) -> str:

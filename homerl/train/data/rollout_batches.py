@@ -122,6 +122,7 @@ class RolloutSupply:
         """`stored` is the folder of the run to which the rollouts are written with their tokens; None is nowhere."""
         self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint
         self.curriculum, self.ranks, self.verified, self.stored = curriculum, ranks, verified, stored
+        self.digests: dict[int, str] = {}  # of this run's weights, by version, where rollouts are stored or were
         self.groups = settings.blueprints_per_update
         self.slots = self.groups * settings.group
 
@@ -164,10 +165,11 @@ class RolloutSupply:
         start = draw_group_prefix(of, self.seed, number, groups, self.verified)
         blueprint = self.blueprint(seed)
         if self.settings.from_rollouts:
-            return read_group(Path(self.settings.from_rollouts), number, replaced, blueprint, seeds, self.player.weights)
+            run, weights = Path(self.settings.from_rollouts), self.player.weights
+            return read_group(run, number, replaced, blueprint, seeds, weights, self.digests)
         rollouts = await self.player.play_concurrently([blueprint] * self.settings.group, seeds, start)
         if self.stored is not None:
-            write_group(self.stored, number, replaced, rollouts)
+            write_group(self.stored, number, replaced, rollouts, self.digests)
         return rollouts
 
     def finish_batch(self, played: Sequence[PlayedGroup]) -> RolloutBatch:

@@ -122,7 +122,7 @@ class RolloutObjective:
         dropout: bool = False,
     ) -> None:
         self.tokens, self.settings, self.loss = tokens, settings, list_losses()[settings.loss]
-        now = bool((tokens.versions == update).all())  # rollouts that were stored may be of older weights
+        now = bool((tokens.versions == update).all())  # rollouts that were stored may be of other weights
         self.exact = settings.is_exactly_on_policy and not dropout and (now or not settings.from_rollouts)
 
         def tensor(values: np.ndarray | list[float]) -> torch.Tensor:

@@ -2,8 +2,8 @@
 
 Invariants:
 - The groups are those that a training with the same recipe draws, and the first update's rollouts are equal to its own.
-- All rollouts are of version 0, or -1 if a server has played, whose weights are not known. A training on those of another
-  update (`rlve.from_rollouts`) weights them by the importance ratio of its weights to those that played.
+- All rollouts are of version 0, or -1 if a server has played, whose weights are not known. A training on them
+  (`rlve.from_rollouts`) weights those of other weights than its own by the importance ratio.
 - An engine with weights of its own (a server) samples from what it serves. No model is loaded then.
 """
 
@@ -31,6 +31,7 @@ from homerl.train.engines.contract import ServedEngine, chosen_engine
 from homerl.train.recipe import RLVERecipe
 from homerl.train.training_setup import load_trainable_model
 from homerl.train.update.policy_and_reference import prepare_policy
+from homerl.train.update.weights_digest import digest_weights
 from homerl.train.watch.phase_deadlines import PhaseTimer, Watchdog
 
 
@@ -49,13 +50,14 @@ def play_all_updates(recipe: RLVERecipe, player: RolloutPlayer, tokenizer: PreTr
     settings, order = recipe.rlve, recipe.rlve.curriculum
     state = Accelerator(cpu=recipe.cpu)
     phases = PhaseTimer(recipe.out / "ranks", state.process_index, detail=lambda: player.waiting, ranks=state.num_processes)
-    set_seed(recipe.seed)
-    engine = player.engine
+    engine, digests = player.engine, dict[int, str]()
     if chosen_engine(settings).has_own_weights:
         cast(ServedEngine, engine).sample_as_served(UntrainedPolicy(state, None, None, tokenizer))
     else:
-        model = prepare_policy(load_trainable_model(recipe, str(recipe.model.name)), recipe, tokenizer)
-        model = model.to(state.device).eval()
+        model = load_trainable_model(recipe, str(recipe.model.name))
+        set_seed(recipe.seed)  # adapters begin at random, as in a training
+        model = prepare_policy(model, recipe, tokenizer).to(state.device).eval()
+        digests[0] = digest_weights(model)
         engine.attach(UntrainedPolicy(state, model, model, tokenizer), phases)
         engine.sync(0)
     blueprint = make_blueprint_cache(recipe.blueprints.recipe, recipe.user.behaviours)
@@ -63,6 +65,7 @@ def play_all_updates(recipe: RLVERecipe, player: RolloutPlayer, tokenizer: PreTr
     verified = index_verified_trajectories(order.prefix, recipe.blueprints, blueprint)
     ranks = RankContext(state.process_index, state.num_processes, lambda rows: list(gather_object(rows)))
     supply = RolloutSupply(settings, recipe.seed, player, blueprint, curriculum, ranks, verified, recipe.out)
+    supply.digests |= digests
     with Watchdog(phases, dict(recipe.deadlines)), asyncio.Runner() as runner:
         for update in range(settings.updates):
             phases.update = update

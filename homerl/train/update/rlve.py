@@ -86,6 +86,7 @@ from homerl.train.update.evaluation import HeldOutEvaluation
 from homerl.train.update.objective import RolloutObjective, SampledTokens, collect_sampled_tokens
 from homerl.train.update.play_only import play_all_updates
 from homerl.train.update.policy_and_reference import ReferenceModel, add_scoring_head, prepare_policy
+from homerl.train.update.weights_digest import digest_weights
 from homerl.train.watch.lost_signal import Sentinel, refuse_other_sampler, signal_metrics
 from homerl.train.watch.metrics_log import PanelsCallback, WandbScalars, log_artifacts, log_transcripts, metric_reporters
 from homerl.train.watch.phase_deadlines import PhaseTimer, Watchdog
@@ -281,8 +282,11 @@ class RLVETrainer(ParallelTrainer):
 
     def play_rollouts(self, update: int) -> RolloutBatch:
         """Play the blueprints that the curriculum chose, with the weights of the update."""
-        phases, engine = self.phases, self.player.engine
+        phases, engine, settings = self.phases, self.player.engine, self.recipe.rlve
         phases.update = update
+        if settings.store_tokens or settings.from_rollouts:
+            policy = self.accelerator.unwrap_model(self.model_wrapped)
+            self.prefetcher.supply.digests[update] = digest_weights(policy)
 
         def sync() -> None:
             with phases.enter_phase("sync"):

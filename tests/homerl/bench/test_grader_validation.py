@@ -45,6 +45,20 @@ def test_a_grader_that_overlooks_a_goal_passes_a_near_miss(monkeypatch):
     assert "a near miss (without one device) passes" in validate_instance(suite, instance, "eia").flaws
 
 
+def test_each_goal_that_an_instance_of_a_file_lacks_is_missed():
+    """Whichever device is not checked, gold without its act passes, though the expert makes all calls in one code."""
+    name = "smarthome-bench"
+    line = json.loads(next(line for line in read_suite_lines(name)[1] if "-qt2-explicit-simple-" in line))
+    goals = [intent["conditions"] for intent in line["blueprint"]["intents"]]
+    places = [(goal, at) for goal in goals for at in range(len(goal))]
+    assert len(places) > 1
+    for goal, at in places:
+        right, goal[at] = goal[at], f"{goal[at]} or {goal[at].replace('==', '!=')}"
+        flaws = validate_instance(known_suites()[name][1], parse_instance(json.dumps(line)), "eia").flaws
+        goal[at] = right
+        assert any(flaw.startswith("a near miss (") and flaw.endswith(" passes") for flaw in flaws), (right, flaws)
+
+
 def fail(situation):
     raise ZeroDivisionError("no lamps")
 

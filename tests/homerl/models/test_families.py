@@ -22,6 +22,7 @@ from homerl.models.policy.chat_template import (
     render_assistant_message,
 )
 from homerl.models.policy.policy_agent import GuestAgent, PolicyAgent, Sample, agent_factory_for
+from homerl.models.policy.response_template import set_response_template
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Observation
@@ -103,6 +104,23 @@ def test_a_rollout_has_the_tokens_that_sft_learns(family, task):
     ids, mask = encode_with_mask(family, found.messages, found.tools)
     assert ids[: len(agent.ledger.ids)] == agent.ledger.ids and mask[: len(agent.ledger.ids)] == agent.ledger.mask
     assert not any(mask[len(agent.ledger.ids) :])
+
+
+def test_transformers_reads_a_reply_as_homerl_does(family, tmp_path):
+    """By the response template that is saved with the tokenizer, where the chat template is homerl's."""
+    set_response_template(family)
+    family.save_pretrained(tmp_path)
+    saved, form = AutoTokenizer.from_pretrained(tmp_path), chat_format_of(family)
+    assert (saved.response_template is None) == form.own
+    two = {**CALL, "tool_calls": [*CALL["tool_calls"], tool_call("pyexec", {"code": 'print("</x>", 1)'})]}
+    hello = {"role": "user", "content": "Hello."}
+    for message in () if form.own else (text_message("It is on."), CALL, two):
+        prefix = form.render_dialogue(family, [hello, CALL, {"role": "tool", "content": "on"}], add_generation_prompt=True)
+        read = saved.parse_response(render_assistant_message(family, message), prefix=prefix)
+        calls = [(call["function"]["name"], call["function"]["arguments"]) for call in read.get("tool_calls", ())]
+        told = [call["function"] for call in message.get("tool_calls", ())]
+        assert read["content"] == message["content"]
+        assert calls == [(call["name"], json.loads(call["arguments"])) for call in told]
 
 
 def test_a_name_of_control_tokens_is_text(family, task):

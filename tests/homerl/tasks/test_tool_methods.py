@@ -48,27 +48,37 @@ def test_a_call_is_a_step_and_the_last_words_end_the_episode(tasks):
     assert environment._env.messages == tasks[1].messages and environment._reward == 0
 
 
-def test_trls_grpo_trains_on_them(tasks, tiny: Path, tmp_path: Path):
-    """One update of a tiny model; the rewards that TRL logs are those of our steps."""
+def test_trls_grpo_trains_a_model_of_homerl_on_them(tasks, tiny: Path, tmp_path: Path):
+    """One update of a tiny model as homerl saves it; the rewards that TRL logs are those of our steps, and what it writes
+    around a tool's answer are the tokens that homerl writes.
+    """
     import trl
     from datasets import Dataset
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
-    tokenizer = AutoTokenizer.from_pretrained(tiny)
-    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates/qwen3.jinja").read_text("utf-8")
+    from homerl.envs.core.messages import tool_call
+    from homerl.models.policy.chat_template import encode_messages, render_new_messages
+    from homerl.train.training_setup import load_chat_tokenizer
+
+    tokenizer = load_chat_tokenizer(str(tiny))
+    tokenizer.save_pretrained(tmp_path / "model")
+    AutoModelForCausalLM.from_pretrained(tiny).save_pretrained(tmp_path / "model")
     rows = [{"prompt": task.messages, "task": at} for at, task in enumerate(tasks)]
     settings = trl.GRPOConfig(
         str(tmp_path / "run"), use_cpu=True, bf16=False, report_to=[], max_steps=1, per_device_train_batch_size=2,
         num_generations=2, max_completion_length=16, logging_steps=1, save_strategy="no", beta=0.0,
     )  # fmt: skip
     trainer = trl.GRPOTrainer(
-        AutoModelForCausalLM.from_pretrained(tiny),
+        str(tmp_path / "model"),
         score_tool_environments,
         settings,
         Dataset.from_list(rows),
-        processing_class=tokenizer,
         environment_factory=make_tool_environment(tasks),
     )
+    answers = [{"role": "tool", "name": "pyexec", "content": text} for text in ("on", "off")]
+    asked = {"role": "assistant", "content": "", "tool_calls": [tool_call("pyexec", {}), tool_call("pyexec", {})]}
+    written = encode_messages(tokenizer, render_new_messages(tokenizer, [asked, *answers], (), first=False), first=False)
+    assert trainer._get_tool_suffix_ids(answers) == written
     trainer.train()
     (row,) = [row for row in trainer.state.log_history if "reward" in row]
     assert row["reward"] < 0, "nothing was done, and the end is charged"

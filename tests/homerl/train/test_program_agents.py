@@ -146,6 +146,19 @@ print(*(tool["name"] for tool in rpc("tools/list")["tools"]))
     assert found.sampled_lengths[0] == found.sampled_lengths[2] == 0 < found.sampled_lengths[1]
 
 
+def test_a_program_gets_no_key_of_the_run_that_its_recipe_does_not_name(tokenizer, play, monkeypatch):
+    secrets = ("HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "HOMERL_POLICY_KEY", "OPENAI_ORG_ID", "GITHUB_TOKEN")
+    for name in (*secrets, "WEATHER_KEY", "https_proxy", "CUDA_VISIBLE_DEVICES", "LC_TIME", "PYTHONUTF8"):
+        monkeypatch.setenv(name, "1")
+    command = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+    program = ProgramSettings(command=command, env={"MODE": "brief", "TZ": "UTC"}, pass_env=["WEATHER_KEY"])
+    found = play(Says(tokenizer, "Hm."), program, EpisodeLimits(turns=1))
+    got = json.loads(found.trajectory.steps[0].message["content"])
+    assert not got.keys() & {*secrets}
+    assert {"PATH", "HOME", "https_proxy", "CUDA_VISIBLE_DEVICES", "LC_TIME", "PYTHONUTF8", "WEATHER_KEY"} <= got.keys()
+    assert (got["MODE"], got["TZ"], got["OPENAI_API_KEY"]) == ("brief", "UTC", "homerl")
+
+
 ENDS = {
     "code": ("import sys; sys.exit('I am lost')", "ended with code 1: I am lost"),
     "time": ("import time; time.sleep(60)", "took more than 1 seconds"),
@@ -257,11 +270,13 @@ def test_a_run_trains_on_all_dialogues_of_its_programs_and_again_on_what_it_has_
 
 
 def test_a_recipe_whose_program_cannot_play_is_refused_by_its_key(tmp_path):
-    def refused(command: str, **rlve: Any) -> str:
-        recipe = {"homerl": 1, "run": "rlve", "model": {"name": "m"}, "agent": {"command": [command]}, "rlve": rlve}
+    def refused(command: str, names: tuple[str, ...] = (), **rlve: Any) -> str:
+        agent = {"command": [command], "pass_env": names}
+        recipe = {"homerl": 1, "run": "rlve", "model": {"name": "m"}, "agent": agent, "rlve": rlve}
         with pytest.raises(InputError) as error:
             refuse_untrainable(RLVERecipe.model_validate(recipe))
         return str(error.value)
 
     assert "there is no program no_such_program" in refused("no_such_program")
     assert "rlve.curriculum.prefix" in refused(sys.executable, curriculum={"prefix": {}})
+    assert "agent.pass_env: the environment has no WEATHER_KEY" in refused(sys.executable, ("PATH", "WEATHER_KEY"))

@@ -1,5 +1,6 @@
 """Rollouts that one run has stored with their tokens, and another one trains on."""
 
+import copy
 import json
 import math
 import os
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from launches import ROOT
 
 from homerl.app.runs.preflight import check_machine
@@ -21,6 +23,8 @@ from homerl.train.data.rollout import Rollout, RolloutPlayer
 from homerl.train.data.stored_rollouts import read_group, write_group
 from homerl.train.recipe import RLVERecipe, refuse_untrainable
 from homerl.train.update.rlve import train_rlve
+from homerl.train.update.weights_digest import digest_weights
+from homerl.train.watch.lost_signal import SignalLost
 
 STAND_IN = ROOT / "tests/helpers/stand_in_vllm.py"
 SERVER = {"kind": "server", "url": "http://127.0.0.1:1/v1"}
@@ -89,6 +93,31 @@ def test_groups_are_played_without_a_trainer_and_trained_on_elsewhere(recipe, mo
     assert second["policy/staleness"] == 1 and second["policy/too_old"] == 0 and second["policy/ratio"] != 1
 
 
+def test_rollouts_of_other_weights_are_weighted_though_their_version_is_equal(recipe, model, tmp_path):
+    """A digest of the weights tells. An older run's files have none, and count as of the weights of their update."""
+    train_rlve(played := recipe("played", play_only=True, updates=1))
+    with torch.no_grad():
+        (other := copy.deepcopy(model)).get_input_embeddings().weight.mul_(1.05)
+    other.save_pretrained(tmp_path / "policy")
+    train_rlve(again := recipe("again", from_rollouts=str(played.out), updates=1))
+    assert metrics(again.out)[0]["policy/ratio"] != 1 and metrics(again.out)[0]["policy/staleness"] == 1
+    for file in (played.out / "rollouts/tokens").iterdir():
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        assert all(len(row.pop("weights")["0"]) == 16 for row in rows)
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(SignalLost):  # they are taken for the trainer's own, and their log-probabilities are others
+        train_rlve(recipe("older", from_rollouts=str(played.out), updates=1))
+
+
+def test_a_digest_tells_weights_apart_whatever_their_number_format():
+    def digest(*weights: torch.Tensor) -> str:
+        return digest_weights(torch.nn.ParameterList([torch.nn.Parameter(weight) for weight in weights]))
+
+    whole = torch.arange(6.0).reshape(2, 3)
+    assert digest(whole, whole + 1) == digest(whole + 1, whole.clone()) != digest(whole, whole + 1.0000001)
+    assert len({digest(whole), digest(-whole), digest(whole.bfloat16()), digest(whole.reshape(3, 2))}) == 4
+
+
 def test_a_served_model_plays_and_no_weights_are_loaded(recipe, monkeypatch, tmp_path):
     port = free_port()
     serve = [sys.executable, str(STAND_IN), "serve", str(tmp_path / "policy"), str(port)]
@@ -113,16 +142,18 @@ def test_a_served_model_plays_and_no_weights_are_loaded(recipe, monkeypatch, tmp
 
 def test_tokens_are_read_as_they_were_written(recipe, tmp_path, played_rollout):
     rollout, blueprint, weights = played_rollout
-    write_group(tmp_path, 3, 1, [rollout, rollout])
+    write_group(tmp_path, 3, 1, [rollout, rollout], {0: "a", 1: "b"})
     seeds = [rollout.trajectory.seed] * 2
-    found = read_group(tmp_path, 3, 1, blueprint, seeds, weights)
+    found = read_group(tmp_path, 3, 1, blueprint, seeds, weights, {0: "a"})
     for one in found:
         assert one.trajectory == rollout.trajectory and str(one.ledger) == str(rollout.ledger)
     assert any(math.isnan(value) for value in found[0].ledger.logprobs)
+    assert found[0].ledger.versions == [-1, 0, 0, 0]
+    assert read_group(tmp_path, 3, 1, blueprint, seeds, weights, {0: "c"})[0].ledger.versions == [-1] * 4
     with pytest.raises(InputError, match="group 3 was not played there as replacement 2"):
-        read_group(tmp_path, 3, 2, blueprint, seeds, weights)
+        read_group(tmp_path, 3, 2, blueprint, seeds, weights, {})
     with pytest.raises(InputError, match="group 3 is of another seed"):
-        read_group(tmp_path, 3, 1, blueprint, [5, 5], weights)
+        read_group(tmp_path, 3, 1, blueprint, [5, 5], weights, {})
 
 
 @pytest.fixture

@@ -186,9 +186,23 @@ def test_an_agent_reaches_no_reset_no_progress_no_goal_and_no_plan(url, task):
         assert '"progress"' not in text and '"rewards"' not in text and '"conditions"' not in text
 
 
+def step_of_arguments(arguments: str, name: str = "intent__HassTurnOn") -> str:
+    """A step with a call, whose arguments are this JSON, or none."""
+    return json.dumps(step_message({"tool_calls": [{"function": {"name": name, "arguments": "HERE"}}]})).replace(
+        '"HERE"', arguments
+    )
+
+
 def test_garbage_has_a_typed_answer_and_touches_nobody(url, bystander):
     goes_on = [
         ("{", "INVALID_JSON"),
+        ("[1]", "INVALID_JSON"),
+        ("[" * 50_000, "INVALID_JSON"),
+        (step_of_arguments("[" * 10_000 + "]" * 10_000), "INVALID_JSON"),
+        (step_of_arguments("[" * 100 + "]" * 100), "nested more than"),
+        (step_of_arguments("1" * 5_000), "INVALID_JSON"),
+        (b"\x00\xff", "INVALID_JSON"),
+        (b'{"type": "state"}', "a message is a text"),
         ({"type": "fly"}, "UNKNOWN_TYPE"),
         ({"type": "fork"}, "UNKNOWN_TYPE"),  # forks are off
         ({"type": "step"}, "VALIDATION_ERROR"),
@@ -208,13 +222,18 @@ def test_garbage_has_a_typed_answer_and_touches_nobody(url, bystander):
             answer = ask(client, sent)
             assert code in answer, (sent, answer)
         assert '"type":"observation"' in ask(client, {"type": "step", "data": {"content": "\ud800 \x00"}})
+        odd = ("NaN", "-Infinity", "1e999", '{"name": NaN}', json.dumps('{"name": 1e999}'), json.dumps("[" * 10_000))
+        names = ("intent__H\u0430ssTurnOn", "intent__HassTurnOn\u200b", "__class__", "reset")
+        for sent in (*map(step_of_arguments, odd), *(step_of_arguments("{}", name) for name in names)):
+            ask(client, RESET)
+            answer = ask(client, sent)
+            assert '"type":"observation"' in answer and '"changed":[]' in answer, "it is no call that does anything"
         assert ask(client, RESET) == before, "the session goes on"
-    for last in ("[1]", b"\x00\xff", "[" * 50_000, '"x"'):  # these end the session that sent them
-        with open_socket(url) as client:
-            assert "SESSION_ERROR" in ask(client, last)
     for path, body in (("/reset", {"index": -1}), ("/step", {"action": {"content": "x"}}), ("/step", [])):
         assert web.post(url + path, json=body).status_code == 422
     assert web.post(f"{url}/mcp", content=b"\xff").json()["error"]["code"] == -32700
+    named = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": {"session_id": ["x"]}}
+    assert web.post(f"{url}/mcp", json=named).status_code == 422
     assert web.post(f"{url}/homerl/num_tasks", json={"split": "tset"}).status_code == 422
 
 
