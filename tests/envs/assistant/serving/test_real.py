@@ -111,7 +111,7 @@ def _configured(base_url: str) -> str:
     known = states_of("conversation")
     made = rest(f"/api/config/config_entries/flow/{flow['flow_id']}", chat_model="scripted")
     assert made["type"] == "create_entry", made
-    until = time.monotonic() + 30
+    until = time.monotonic() + 600
     while time.monotonic() < until:
         if new := states_of("conversation") - known:
             return new.pop()
