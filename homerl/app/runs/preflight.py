@@ -228,7 +228,7 @@ def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: fl
         misfits = [stage for stage, estimate in estimates.items() if not estimate.fits_in_memory(memory)]
         if not misfits:
             yield "the recipe: good, and it fits the machine that you plan for"
-        yield from (f"this machine lacks: {what}" for what in (*missing, *short))
+        yield from (f"on this machine: {what}" for what in (*missing, *short))
         if misfits:
             what = f"{' and '.join(misfits)} {'does' if len(misfits) == 1 else 'do'} not fit the machine that you plan for"
             raise InputError(what, path, "see what needs less memory, above, or give more GPUs or larger ones")

@@ -167,7 +167,7 @@ def test_synthesis_sft_that_is_preempted_and_rlve_on_three_nodes(job, tmp_path, 
 
     sizes = {"hidden_size": 32, "layers": 1, "heads": 2, "kv_heads": 2, "head_dim": 16, "intermediate_size": 32}
     sft = quiet | {"run": "sft", "model": {"dtype": "float32", "from_scratch": sizes}, "data": str(tmp_path / "synth")}
-    sft |= {"sft": {"max_steps": 400, "dialogues_per_update": 2, "max_length": 2048, "save_steps": 2}}
+    sft |= {"sft": {"max_steps": 400, "dialogues_per_update": 2, "max_length": 2048, "save_steps": 2, "log_steps": 1}}
     begun = run("train.sbatch", sft, NODES="127.0.0.1")
     wait_for(lambda: bool(checkpoints(tmp_path / "sft")), begun)
     begun.send_signal(signal.SIGUSR1)

@@ -141,6 +141,8 @@ def off(entity: str) -> None:
 
 
 def test_a_sentence_changes_the_lamp(tmp_path):
+    # What a lamp that is off will shine with, nobody can read: as a twin assumes, and not as another test left it.
+    rest("/api/services/light/turn_on", entity_id=LAMP, brightness=255, color_temp_kelvin=3000)
     off(LAMP)
     with ScriptedServer(answer=says(LAMP_ON)) as model, served(tmp_path, "act", model.url) as (agent, log):
         assert converse(agent, "turn on the bed light")[0] == "All done."
