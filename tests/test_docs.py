@@ -202,7 +202,7 @@ SHORTER = {
 }
 LONG = ("docs/benchmarks.md", "docs/language.md")  # pages whose commands take many seconds
 EXIT = {  # the code, and what is printed
-    "homerl check recipes/rlve_full.yaml --gpus": (0, "this machine lacks: no GPU"),  # a plan for another machine
+    "homerl check recipes/rlve_full.yaml --gpus": (0, "on this machine: no GPU"),  # a plan for another machine
     "homerl check recipes/rlve_full.yaml": (2, "this machine cannot run the recipe: no GPU"),
     "homerl check-devices my_devices/": (2, ""),
     "homerl schemas --out schemas": (0, "lamp-blueprint.v1.json"),

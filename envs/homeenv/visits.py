@@ -136,7 +136,7 @@ SOMEBODY = Profile(
 
 
 class HomeVisits(Visits):
-    """A home of a file, or one that a seed makes by the recipe."""
+    """A home of a file, or one that a seed makes by the recipe, with usual names."""
 
     def blueprint(self, recipe: Mapping[str, Any], home: Path | None, seed: int) -> Blueprint:
         """The visit of a home, with the recipe's tools, prompt and language."""
@@ -149,7 +149,8 @@ class HomeVisits(Visits):
         elif "outdoors" in told:  # a home of a blueprint, and no recipe of homes
             found = home_from_json(told, "the home of the run's first blueprint")
         else:
-            found = make_home(seed, validate_document(HomeRecipe, Document("the recipe's homes", dict(told), {})))
+            usual = {"coined": 0.0} if told.get("coined") else {}  # a person can read names that no training made up
+            found = make_home(seed, validate_document(HomeRecipe, Document("the recipe's homes", {**told, **usual}, {})))
         return Blueprint(
             id=f"visit-{seed}", seed=seed, split="heldout", profile=SOMEBODY, scene="", home=home_to_json(found), visit=True,
             intents=(), preserve=False, toolset=toolset, prompt=recipe.get("prompt") or "brief",

@@ -27,6 +27,7 @@ from homerl import __version__
 from homerl.app.runs.run_folder import find_source_commit
 from homerl.app.served.model_agents import find_served_model, is_model_url, load_local_engine, refuse_missing_model
 from homerl.bench.judge import JudgeSettings, judge_bench_run
+from homerl.bench.leaderboard import name_without_folders
 from homerl.bench.runner import EpisodePace, EpisodeSpecs, ParticipantFactories, SuiteInstances, run_suite
 from homerl.bench.suites import (
     SEED,
@@ -223,12 +224,17 @@ ANSWERLESS = ("out", "at_once", "prices", "resume", "cpu")  # no answer depends 
 
 
 def command_of_run(settings: BenchRun) -> str:
-    """The command by which others play the same, as far as its options decide on answers. Addresses are left out."""
-    words = ["homerl", "bench", "run", Path(settings.suite).name, "--model", "URL" if settings.is_served else settings.model]
+    """The command by which others play the same, as far as its options decide on answers.
+
+    It may be published, so it has no addresses, and of files and folders the names alone.
+    """
+    words = ["homerl", "bench", "run", Path(settings.suite).name]
+    words += ["--model", "URL" if settings.is_served else name_without_folders(settings.model)]
     for option in fields(settings):
         value = getattr(settings, option.name)
         if option.name not in (*OTHERWISE_SAID, *ANSWERLESS) and value != option.default:
-            words += [f"--{option.name.replace('_', '-')}", str(value)]
+            said = name_without_folders(value) if isinstance(value, str | Path) else str(value)
+            words += [f"--{option.name.replace('_', '-')}", said]
     words += [word for name in ("user", "judge") if getattr(settings, name) for word in (f"--{name}", "URL")]
     return shlex.join(words)
 

@@ -67,11 +67,11 @@ def check_plugin_file(path: Path) -> str:
         errors = done.stderr.replace(str(Path(folder).resolve()), str(source.parent)).strip()
     if done.returncode:
         what = said or errors.removeprefix("homerl: ") or f"the check ended with code {done.returncode}"
-        raise _refusal(kind, path, what)
+        raise _error_of_failed_check(kind, path, what)
     return f"{path}: {kind.words} that keeps its contract"
 
 
-def _refusal(kind: PluginKind, path: Path, said: str) -> InputError:
+def _error_of_failed_check(kind: PluginKind, path: Path, said: str) -> InputError:
     """The error for what the process of a check said: what is wrong, and in a second line what to do, if it knew that."""
     what, *remedies = [said] if "Traceback" in said else said.splitlines()
     return InputError(f"{kind.words}: {what}", str(path), "; ".join(dict.fromkeys([*remedies, f"see {kind.page}"])))

@@ -140,7 +140,7 @@ def result_of_run(folder: Path, name: str | None = None, parameters: int | None 
         raise InputError("the score is not that of the results", str(folder), f"homerl bench rescore {folder} says more")
     file = Path(said["suite"]).name.removesuffix(".xz").removesuffix(".jsonl")
     told = {
-        "model": name or said.get("served") or said["model"],
+        "model": name or name_without_folders(said.get("served") or said["model"]),
         "parameters": parameters or said.get("parameters"),
         "suite": match_suite_name(rows[0]["id"], known_suites()) or file,
         "grader": _grader_of_results(counted, folder),
@@ -159,6 +159,12 @@ def result_of_run(folder: Path, name: str | None = None, parameters: int | None 
         first = error.errors(include_url=False)[0]
         what = f"{'.'.join(map(str, first['loc'])) or 'the result'} is {first['input']!r}: {first['msg']}"
         raise InputError(what, str(folder), "give the model another name by --name, if it is that") from None
+
+
+def name_without_folders(value: str | Path) -> str:
+    """The name alone of a file or folder of this machine; what is none, as it is: a name on a hub has a slash too."""
+    path = Path(value).expanduser()
+    return path.absolute().name if path.is_absolute() or path.exists() else str(value)
 
 
 def _grader_of_results(rows: Iterable[Mapping[str, Any]], folder: Path) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from homerl.host import launch_hook
 
 SCRIPT = "scripts/base_model"  # in a clone of homerl
-COMMAND = "pip install 'homerl[gguf]' && python -m homerl.app.served.base_models"  # wherever homerl is installed
+COMMAND = "pip install 'homerl[gguf]' && homerl make-base"  # wherever homerl is installed
 
 
 @dataclass(frozen=True)

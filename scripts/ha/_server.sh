@@ -45,11 +45,15 @@ ha_clear() {
     rm -rf --one-file-system "$1"
 }
 
+# By uv, which needs two minutes for Home Assistant's packages; pip needs many times that.
 ha_pip() {
-    local where=$1
+    local where=$1 programs=${ha_venv:-/ha}/bin inside=(env -u PIP_FIND_LINKS -u VIRTUAL_ENV)
+    local certificates=/etc/ssl/certs/ca-certificates.crt
     shift
-    chroot "$where" env -u PIP_FIND_LINKS PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
-        "${ha_venv:-/ha}/bin/pip" install --quiet --disable-pip-version-check "$@" >>"$ha_home/install.log"
+    inside+=("PIP_CERT=$certificates" "SSL_CERT_FILE=$certificates" UV_SYSTEM_CERTS=1)
+    [ -e "$where$programs/uv" ] ||
+        chroot "$where" "${inside[@]}" "$programs/pip" install --quiet --disable-pip-version-check uv >>"$ha_home/install.log"
+    chroot "$where" "${inside[@]}" "$programs/uv" pip install --quiet --python "$programs/python" "$@" >>"$ha_home/install.log"
 }
 
 # Tests the component as Home Assistant's own tests test integrations, in an environment of its own.

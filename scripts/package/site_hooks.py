@@ -26,6 +26,8 @@ STYLES = {"site.css", "favicon.svg"}  # beside this file
 ITEM = re.compile(r"(\d+\.|[-*+]) +")
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 FENCE = re.compile(r"(^```.*?^```$)", re.M | re.S)
+COMMENT = re.compile(r"^( *)(\S.*?) {2,}(# .+)$")  # behind code
+WIDTH = 84  # characters of code that a page shows without scrolling, beside its two lists, at 1280 pixels
 DRAWING = re.compile(r"<!-- rooms: .*?<!-- /rooms -->\n", re.S)  # its program would come from a network
 PROJECT = Project(ROOT)
 
@@ -58,7 +60,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> 
     uri = page.file.src_uri
     source = next((source for source, adopted in ADOPTED.items() if adopted == uri), f"docs/{uri}")
     parts = FENCE.split(indent_lists(DRAWING.sub("", markdown)))
-    text = "".join(part if part.startswith("```") else turn_links(part, source, uri) for part in parts)
+    text = "".join(raise_comments(part) if part.startswith("```") else turn_links(part, source, uri) for part in parts)
     if uri == "index.md":
         head, start, rest = text.partition("\n## ")
         text = head + _render_cards(config.extra["cards"]) + start + rest
@@ -83,6 +85,14 @@ def indent_lists(text: str) -> str:
         paragraphs |= bool(belongs and not lines[-1])
         lines.append(" " * (4 - width) + line if belongs else line)
     return "\n".join(lines)
+
+
+def raise_comments(block: str) -> str:
+    """A block of code, with each comment behind code on a line above it if one of them would need scrolling."""
+    lines = block.split("\n")
+    if not any(len(line) > WIDTH and COMMENT.match(line) for line in lines):
+        return block
+    return "\n".join(COMMENT.sub(r"\1\3\n\1\2", line) for line in lines)
 
 
 def turn_links(text: str, source: str, uri: str) -> str:

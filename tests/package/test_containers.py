@@ -96,7 +96,7 @@ def run_steps(file: Path, folder: Path, **arguments: str) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3000)
+@pytest.mark.timeout(9000)
 def test_the_steps_of_the_cpu_image_make_a_homerl_that_plays(tmp_path: Path) -> None:
     (argument,) = steps_of(ROOT / "containers/cpu.Dockerfile", "ARG")
     index = "" if [*WHEELS.glob("torch-*+cpu-*")] else argument.partition("=")[2]

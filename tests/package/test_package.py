@@ -10,6 +10,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,25 @@ def test_every_package_has_a_lower_bound_and_is_tested_in_its_range() -> None:
     for one in wanted:
         assert [bound.operator for bound in one.specifier].count(">=") == 1, f"pyproject.toml: {one} has no lower bound"
         assert pins[canonicalize_name(one.name)] in one.specifier, f"constraints.txt and pyproject.toml: {one}"
+
+
+def test_all_that_the_tests_environment_reaches_has_one_version() -> None:
+    """What is not pinned can be another one tomorrow, and no test has seen it."""
+    pins = {canonicalize_name(name) for name in re.findall(r"^([\w.-]+)==", PROJECT.read("constraints.txt"), re.M)}
+    todo = [*map(Requirement, PROJECT.metadata["dependencies"]), Requirement("homerl[test]")]
+    reached: set[tuple[str, str]] = set()
+    while todo:
+        wanted = todo.pop()
+        for extra in {"", *wanted.extras}:
+            if (key := (canonicalize_name(wanted.name), extra)) in reached:
+                continue
+            reached.add(key)
+            lines = EXTRAS.get(extra, []) if key[0] == "homerl" else requires(wanted.name) or []
+            found = map(Requirement, lines)
+            todo += [one for one in found if one.marker is None or one.marker.evaluate({"extra": extra})]
+    names = {name for name, _ in reached}
+    assert len(names) > 100
+    assert sorted(names - pins) == ["homerl"], "constraints.txt"
 
 
 # A release

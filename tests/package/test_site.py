@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from package.facts import ROOT, Project
-from package.site_hooks import ADOPTED, indent_lists, slug_of_heading, turn_links
+from package.site_hooks import ADOPTED, WIDTH, indent_lists, raise_comments, slug_of_heading, turn_links
 
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
 ADDRESS = Project().address
@@ -87,3 +87,10 @@ def test_the_site_is_built_without_a_broken_link_and_fetches_nothing(tmp_path: P
             f"{page.name}: a list or a table is no such: {raw}"
         )
     assert {"search", "assets"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_comments_that_would_need_scrolling_stand_above_their_code() -> None:
+    short = "```sh\nmake tea   # now\n```"
+    assert raise_comments(short) == short
+    block = f"```py\nif a:\n    b = '#x'  # {'w' * WIDTH}\n    c()  # it\n    d()\n```"
+    assert raise_comments(block) == f"```py\nif a:\n    # {'w' * WIDTH}\n    b = '#x'\n    # it\n    c()\n    d()\n```"

@@ -413,7 +413,8 @@ def _load_usable_home(path: Path) -> Home:
     try:
         home = load_home(path)
     except InputError as error:
-        raise InputError(f"{FILES_KEY}: {error.what}", error.where, error.remedy) from None
+        remedy = error.remedy if path.exists() else f"{error.remedy}; or make a home: homerl make-home --out {path}"
+        raise InputError(f"{FILES_KEY}: {error.what}", error.where, remedy) from None
     things = [(f"rooms.{i}.name", room.id, room.name) for i, room in enumerate(home.plan.rooms)]
     things += [(f"devices.{i}.name", device.did, device.name) for i, device in enumerate(home.plan.devices)]
     for key, id, name in things:

@@ -23,3 +23,11 @@ def complete_model(incomplete: str) -> list[str]:
 
     agents = [name for world in known_worlds().values() for name in world.baselines]
     return complete_words(incomplete, [*list_shipped_models(), *agents, *list_runs()])
+
+
+def complete_base(incomplete: str) -> list[str]:
+    """Names of the bases that can be made here, and of the shipped models."""
+    from homerl.train.model_sources import list_shipped_models
+    from homerl.train.offline_bases import BASES
+
+    return complete_words(incomplete, [*list_shipped_models(), *(base.name for base in BASES.values())])

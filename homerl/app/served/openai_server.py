@@ -47,14 +47,17 @@ class ModelServer:
 
     def build_server_app(self) -> Starlette:
         """The application."""
-        routes = [Route("/v1/models", self._models), Route("/v1/chat/completions", self._chat, methods=["POST"])]
+        routes = [
+            Route("/v1/models", self._list_models),
+            Route("/v1/chat/completions", self._complete_chat, methods=["POST"]),
+        ]
         return Starlette(routes=routes, exception_handlers={BadRequest: refusal_response})
 
-    async def _models(self, request: Request) -> Response:
+    async def _list_models(self, request: Request) -> Response:
         admit_request(request, self.address)
         return models_response(self.model.name)
 
-    async def _chat(self, request: Request) -> Response:
+    async def _complete_chat(self, request: Request) -> Response:
         admit_request(request, self.address)
         body = await read_json_body(request)
         asked = parse_completion_request(body)

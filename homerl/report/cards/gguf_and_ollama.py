@@ -52,7 +52,7 @@ def require_gguf() -> Any:
     try:
         import gguf
     except ImportError:
-        raise InputError("the package `gguf` is not installed", "--gguf", 'pip install "homerl[gguf]"') from None
+        raise InputError("the package `gguf` is not installed", remedy='pip install "homerl[gguf]"') from None
     return gguf
 
 

@@ -79,8 +79,8 @@ class CaptureProxy:
     def build_proxy_app(self) -> Starlette:
         """The application."""
         routes = [
-            Route("/{key}/v1/models", self._models),
-            Route("/{key}/v1/chat/completions", self._chat, methods=["POST"]),
+            Route("/{key}/v1/models", self._list_models),
+            Route("/{key}/v1/chat/completions", self._complete_chat, methods=["POST"]),
             Route("/{key}/mcp", _ToolsEndpoint(self)),
         ]
         return Starlette(routes=routes, exception_handlers={BadRequest: refusal_response})
@@ -95,11 +95,11 @@ class CaptureProxy:
             raise BadRequest(409, "the episode is over")
         return opened
 
-    async def _models(self, request: Request) -> Response:
+    async def _list_models(self, request: Request) -> Response:
         self.session_of_request(request)
         return models_response(MODEL)
 
-    async def _chat(self, request: Request) -> Response:
+    async def _complete_chat(self, request: Request) -> Response:
         session = self.session_of_request(request).session
         body = await read_json_body(request)
         asked = parse_completion_request(body)

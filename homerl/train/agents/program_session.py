@@ -70,7 +70,7 @@ class ProgramSession:
             except TemplateError:  # the program may write it otherwise
                 raise
             except Exception as error:
-                self._fail(error)
+                self._end_by_error(error)
                 raise
             self._message = sampled.reply if sampled else UNSAMPLED
             return sampled
@@ -87,7 +87,7 @@ class ProgramSession:
             try:
                 step = await episode.apply_reply_async(replace(self._message, message=said, malformed=None, calls=None))
             except Exception as error:
-                self._fail(error)
+                self._end_by_error(error)
                 raise
             failures = len(step.facts.blocked) + bool(step.facts.error)
             before = self.episode.steps[-1].facts if self._calls else None
@@ -111,6 +111,6 @@ class ProgramSession:
         if self.over.is_set() or not self.in_turn:
             raise SessionEnded("the episode is over" if self.over.is_set() else "the program's turn is over")
 
-    def _fail(self, error: Exception) -> None:
+    def _end_by_error(self, error: Exception) -> None:
         self.failure = error
         self.over.set()

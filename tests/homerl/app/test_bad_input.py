@@ -75,6 +75,7 @@ READS = {
     "serve-user": "{in}",
     "audit-user": "{in}",
     "export": "{in} --to elsewhere",
+    "make-base": "SmolLM2-135M-Instruct --from {in} --out elsewhere",
     "push-data": "{in} --to org/data",
     "export-data": "{in} --to elsewhere",
     "reverify": "{in}",

@@ -142,7 +142,7 @@ def test_a_plan_says_apart_what_the_recipe_needs_and_what_this_machine_lacks(tmp
     planned = load_recipe(RECIPES / "rlve_aligned.yaml", [*small, "--out", str(tmp_path), "--report_to", "[]"])
     lines = list(summarise_recipe(planned, "r.yaml", 4, None, False))
     assert "the recipe: good, and it fits the machine that you plan for" in lines
-    lacks = [line for line in lines if line.startswith("this machine lacks: ")]
+    lacks = [line for line in lines if line.startswith("on this machine: ")]
     assert len(lacks) > 1 and "no GPU is visible" in lacks[0] and not any(";" in line for line in lacks)
     assert any("4 more GPUs, which do not train: a node of 8 has 4 that do" in line for line in lines)
     assert any(line.startswith("prompts: not measured, since there is no model folder") for line in lines)

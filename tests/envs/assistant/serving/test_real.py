@@ -111,7 +111,7 @@ def _configured(base_url: str) -> str:
     known = states_of("conversation")
     made = rest(f"/api/config/config_entries/flow/{flow['flow_id']}", chat_model="scripted")
     assert made["type"] == "create_entry", made
-    until = time.monotonic() + 30
+    until = time.monotonic() + 600
     while time.monotonic() < until:
         if new := states_of("conversation") - known:
             return new.pop()
@@ -141,6 +141,8 @@ def off(entity: str) -> None:
 
 
 def test_a_sentence_changes_the_lamp(tmp_path):
+    # What a lamp that is off will shine with, nobody can read: as a twin assumes, and not as another test left it.
+    rest("/api/services/light/turn_on", entity_id=LAMP, brightness=255, color_temp_kelvin=3000)
     off(LAMP)
     with ScriptedServer(answer=says(LAMP_ON)) as model, served(tmp_path, "act", model.url) as (agent, log):
         assert converse(agent, "turn on the bed light")[0] == "All done."

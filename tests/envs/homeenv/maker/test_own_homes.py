@@ -147,7 +147,7 @@ def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
     for path, what in ((tmp_path, "no home file"), (tmp_path / "home.json", "no such file")):
         with pytest.raises(InputError, match=what) as refused:
             load_own_homes((str(path),))
-        assert refused.value.where == str(path)
+        assert refused.value.where == str(path) and "homerl make-home --out" in refused.value.remedy
 
 
 @pytest.mark.parametrize(

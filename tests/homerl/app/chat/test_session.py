@@ -29,7 +29,8 @@ from homerl.app.chat.session import (
 from homerl.app.served.model_agents import load_local_model
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
-from homerl.envs.homeenv.sim.home_file import load_home
+from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.sim.home_file import home_to_json, load_home
 from homerl.envs.homeenv.visits import find_visit_changes
 from homerl.play.faults import InfraError
 from homerl.play.replay import reverify_file
@@ -64,6 +65,15 @@ def say(session: ChatSession, *sentences: str) -> list[Event]:
         return [event async for event in session.say_sentence(sentence)]
 
     return [event for sentence in sentences for event in asyncio.run(all_of(sentence))]
+
+
+def test_a_home_to_talk_in_has_usual_names_where_training_made_some_up():
+    visits = default_world().visits
+    assert visits is not None
+    home = {"devices": [4, 4], "rooms": [3, 3]}
+    made_up = visits.blueprint({"home": home | {"coined": 1.0}}, None, 3)
+    assert made_up.home == visits.blueprint({"home": home}, None, 3).home
+    assert made_up.home != home_to_json(make_home(3, HomeRecipe(**home, coined=1.0)))
 
 
 class Says:

