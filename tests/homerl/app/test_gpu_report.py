@@ -77,6 +77,7 @@ def report(folder: Path, *parts: str) -> dict:
 QUICK = "generate_transformers"  # by which every run of the tests knows that the script still fits what it calls
 
 
+@pytest.mark.long
 def test_a_part_turns_and_is_in_the_report(monkeypatch, tmp_path):
     """In a process that begins with training loaded; under --all each part is started as the script starts it."""
 

@@ -89,6 +89,7 @@ def test_groups_are_played_without_a_trainer_and_trained_on_elsewhere(recipe, mo
     assert second["policy/staleness"] == 1 and second["policy/too_old"] == 0 and second["policy/ratio"] != 1
 
 
+@pytest.mark.long
 def test_a_served_model_plays_and_no_weights_are_loaded(recipe, monkeypatch, tmp_path):
     port = free_port()
     serve = [sys.executable, str(STAND_IN), "serve", str(tmp_path / "policy"), str(port)]

@@ -365,6 +365,7 @@ def test_a_base_is_found_by_its_names_and_by_a_shipped_model_on_it():
         base_models.find_base("SmolLM2")
 
 
+@pytest.mark.long
 def test_the_command_line_ends_with_a_message(base, monkeypatch, capsys):
     monkeypatch.setattr(base_models, "BASES", {base.hub: base})
     monkeypatch.setattr(sys, "argv", ["base_model", "Tiny-Qwen"])
