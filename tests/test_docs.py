@@ -178,7 +178,11 @@ SLOW = {  # commands of pages, by their starts
     ),
     "docs/first_hour.md": ("homerl check recipes/own_home.yaml", "accelerate launch recipes/own_home.yaml"),
     "docs/interop.md": ("homerl check-plugin tests/worlds/lamp", "homerl export-data smarthome-bench"),
-    "docs/recipes.md": ("accelerate launch recipes/quickstart.yaml", "homerl run quickstart"),
+    "docs/recipes.md": (
+        "accelerate launch recipes/quickstart.yaml",
+        "homerl run quickstart",
+        "homerl check recipes/rlve_full.yaml",  # as tests/homerl/app/test_smoke.py
+    ),
     "docs/training.md": ("HOMERL_CREDIT=mine homerl check",),
     "docs/models.md": ("accelerate launch recipes/synth.yaml",),
     "docs/simuhome.md": ("homerl bench build", "accelerate launch recipes/simuhome_quickstart.yaml"),
@@ -211,7 +215,12 @@ SHORTER = {
     "homerl diversity --homes": "--homes 2 --each 5",
     "homerl diversity recipes/people.yaml": "--homes 2 --each 5",
 }
-LONG = ("docs/benchmarks.md", "docs/language.md", "docs/worlds.md")  # pages whose commands take many seconds
+LONG = (
+    "docs/benchmarks.md",
+    "docs/language.md",
+    "docs/synthesis.md",
+    "docs/worlds.md",
+)  # pages whose commands take many seconds
 EXIT = {  # the code, and what is printed
     "homerl check recipes/rlve_full.yaml --gpus": (0, "this machine lacks: no GPU"),  # a plan for another machine
     "homerl check recipes/rlve_full.yaml": (2, "this machine cannot run the recipe: no GPU"),

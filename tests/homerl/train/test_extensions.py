@@ -153,6 +153,7 @@ def test_a_file_that_says_no_mode_is_named(extended, recipe, tmp_path):
     assert done.returncode == 2 and "empty.py: the file defines no MODE" in done.stderr
 
 
+@pytest.mark.long
 def test_a_name_that_is_not_its_files_is_refused(extended, recipe, tmp_path):
     done = checked_with(RANK, tmp_path / "credit/again.py", extended, recipe)
     assert done.returncode == 2 and "again.py: the MODE of 'again' is named 'rank'" in done.stderr

@@ -171,7 +171,7 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
     assert (settings.out / "model/model.safetensors").exists() and (settings.out / "model/tokenizer.json").exists()
 
 
-@pytest.mark.parametrize("truncated", ["counted", "masked"])
+@pytest.mark.parametrize("truncated", [pytest.param("counted", marks=pytest.mark.long), "masked"])
 def test_a_sample_that_was_cut_is_counted_or_masked(recipe, updates, monkeypatch, truncated):
     """In the run, and in the objective of every loss."""
     sample = InPlace.sample

@@ -415,6 +415,7 @@ def test_the_disk_of_a_run_is_estimated(recipe, tiny, dtype, lora):
     assert sum(expected.parts.values()) * 1e9 == pytest.approx(written, rel=0.03)
 
 
+@pytest.mark.long
 def test_training_stops_by_the_clock_and_leaves_a_model(recipe):
     made = recipe(max_steps=200, seconds=0.001, save_steps=None)
     assert (train_sft(made) / "model.safetensors").exists()
