@@ -54,7 +54,6 @@ def test_a_synthesis_tells_a_log_what_is_done(tmp_path):
     assert any("left" in one[5] for one in lines)
 
 
-@pytest.mark.long
 def test_a_benchmark_tells_a_log_what_is_done(tmp_path):
     stages, done, totals = of(said_by("bench run smh-bench --model keywords --limit 25", tmp_path / "out"))
     assert all("smh-bench" in stage for stage in stages) and done == sorted(done) and totals == {"25"}

@@ -185,7 +185,6 @@ from homerl.play.loop import play
 from homerl.worlds.users import ScriptedUser
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
-from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, world_of
 
 for toolset in ("homeflow", "smh", "direct"):
@@ -195,12 +194,7 @@ for toolset in ("homeflow", "smh", "direct"):
         played = asyncio.run(play(begin_episode(make_home_blueprint(recipe, "train", seed)), Expert(0), ScriptedUser(0)))
         print(toolset, played.outcome, played.messages[0]["content"][:18])
     print(world_of({}).card(parts).utterance)
-world = world_of({"world": "simuhome"})
-recipe = world.recipe.model_validate({"world": "simuhome", "language": "de", "types": {"qt1/infeasible": 1}})
-episode = begin_episode(world.make_blueprint(recipe, "train", 0))
-played = asyncio.run(play(episode, world.expert(ExpertConfig(), 0), ScriptedUser(0)))
-print("simuhome", played.outcome, "Gibt es nicht: " in str(played.messages))
-print(world.card({"language": "de"}).utterance)
+print(world_of({"world": "simuhome"}).card({"language": "de"}).utterance)
 """
 
 
@@ -253,15 +247,13 @@ def test_a_language_is_one_folder(german):
     lines = python(PLAYED, **added(german)).splitlines()
     for toolset in ("homeflow", "smh", "direct"):
         assert lines.count(f"{toolset} success Du führst ein Haus") == 2, lines
-    assert lines.count("Mach das Licht in der Küche an.") == 3
-    assert lines[-2:] == ["simuhome success True", "Bitte Licht."]
+    assert lines.count("Mach das Licht in der Küche an.") == 3 and lines[-1] == "Bitte Licht."
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "recipe",
     [
-        {"home": HOME},
+        pytest.param({"home": HOME}, marks=pytest.mark.long),
         {"world": "simuhome", "language": "de", "types": {"qt1/infeasible": 1, "qt4-1": 1}},
     ],
 )
