@@ -39,7 +39,6 @@ def pytest_collection_finish() -> None:
     """What was imported and collected is never garbage. What tests leave is looked through less often than Python would,
     which takes a fifth of all their time.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()

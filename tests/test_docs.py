@@ -162,20 +162,35 @@ NOT_RUN = {
     },
 }
 SLOW = {  # commands of pages, by their starts
-    "docs/homes.md": ("accelerate launch recipes/own_home.yaml", "homerl bench build", "homerl bench run built"),
+    "docs/homes.md": (
+        "homerl make-home --out big.json",
+        "homerl make-home --out same.json",
+        "homerl bench run smh-bench",
+        "homerl view episode runs/watched",
+        "accelerate launch recipes/own_home.yaml",
+        "homerl bench build",
+        "homerl bench run built",
+    ),
     "README.md": (
         "homerl export runs/quickstart",
         "accelerate launch recipes/quickstart.yaml",
         "accelerate launch recipes/synth.yaml",
     ),
-    "docs/first_hour.md": ("accelerate launch recipes/own_home.yaml",),
-    "docs/recipes.md": ("accelerate launch recipes/quickstart.yaml", "homerl run quickstart"),
+    "docs/first_hour.md": ("homerl check recipes/own_home.yaml", "accelerate launch recipes/own_home.yaml"),
+    "docs/interop.md": ("homerl check-plugin tests/worlds/lamp", "homerl export-data smarthome-bench"),
+    "docs/recipes.md": (
+        "accelerate launch recipes/quickstart.yaml",
+        "homerl run quickstart",
+        "homerl check recipes/rlve_full.yaml",  # as tests/homerl/app/test_smoke.py
+    ),
+    "docs/training.md": ("HOMERL_CREDIT=mine homerl check",),
     "docs/models.md": ("accelerate launch recipes/synth.yaml",),
     "docs/simuhome.md": ("homerl bench build", "accelerate launch recipes/simuhome_quickstart.yaml"),
     "docs/personalhome.md": (
         "homerl bench build",
         "homerl bench run built",
         "homerl personalhome scores",
+        "homerl view personalhome --seed 7 --language zh",
         "homerl view episode runs",
         "accelerate launch recipes/personalhome_quickstart.yaml",
     ),
@@ -200,7 +215,12 @@ SHORTER = {
     "homerl diversity --homes": "--homes 2 --each 5",
     "homerl diversity recipes/people.yaml": "--homes 2 --each 5",
 }
-LONG = ("docs/benchmarks.md", "docs/language.md")  # pages whose commands take many seconds
+LONG = (
+    "docs/benchmarks.md",
+    "docs/language.md",
+    "docs/synthesis.md",
+    "docs/worlds.md",
+)  # pages whose commands take many seconds
 EXIT = {  # the code, and what is printed
     "homerl check recipes/rlve_full.yaml --gpus": (0, "on this machine: no GPU"),  # a plan for another machine
     "homerl check recipes/rlve_full.yaml": (2, "this machine cannot run the recipe: no GPU"),

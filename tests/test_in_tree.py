@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long  # each kind of extension has tests of its own; these write all pages of a whole copy
+
 ROOT = Path(__file__).parents[1]
 WORLD = "glowworm"  # `lamp` is a word of shared files, and these name no world
 PLACES = {  # where each example goes: its page, and a mark of its block
@@ -132,7 +134,6 @@ def test_the_reference_describes_each_new_thing(tree: Path) -> None:
     assert "`leaving`" in page and "or `switch`" in page and f"\n### World {WORLD}\n" in page
 
 
-@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_tests_of_the_house_and_of_generated_pages_pass(tree: Path) -> None:
     """Tests of the examples themselves are left out: these are there already."""

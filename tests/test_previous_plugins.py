@@ -46,6 +46,7 @@ def test_a_world_goes_on_with_rewards_and_metrics_of_its_time(tmp_path: Path) ->
     )
 
 
+@pytest.mark.long
 def test_a_toolset_and_a_query_type_go_on(tmp_path: Path) -> None:
     task = {"families": {"leaving": 1}, "toolset": "switch", "prompt": "full", "home": {"products": ["100005"]}}
     (tmp_path / "home.yaml").write_text(yaml.safe_dump({**RECIPE, "synth": {**RECIPE["synth"], "recipe": task}}))

@@ -72,6 +72,7 @@ def test_the_check_fails_with_the_names_of_what_became_dear(tmp_path: Path) -> N
     assert "ERROR test_them.py::test_dear" in done.stdout and "more than 2 times the 1e-09 stored" in done.stdout
 
 
+@pytest.mark.long
 def test_every_benchmark_has_a_stored_ratio() -> None:
     """As `--collect-only` names them: one that nobody stored would fail the check, and one that is gone would hide."""
     folder = STORED.parent

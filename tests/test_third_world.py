@@ -19,13 +19,13 @@ RECIPE = {
     "homerl": 1, "run": "flywheel", "cpu": True, "parallel": "none", "wandb": {"mode": "disabled"}, "processes": 1,
     "model": {"dtype": "float32", "from_scratch": {
         "hidden_size": 32, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 16, "intermediate_size": 64}},
-    "synth": {"blueprints": 40, "shard": 20, "recipe": {"world": "lamp"}},
+    "synth": {"blueprints": 20, "shard": 10, "recipe": {"world": "lamp"}},
     "sft": {"dialogues_per_update": 4, "max_steps": 4, "save_steps": None, "log_steps": 1, "learning_rate": 1e-3},
     "blueprints": {"recipe": {"world": "lamp"}, "count": 20},
     "rlve": {"updates": 1, "blueprints_per_update": 2, "group": 4, "max_tokens": 24, "save_steps": None},
     "limits": {"turns": 2, "steps": 3, "steps_per_turn": 2},
     "bench": {"max_tokens": 24, "limits": {"turns": 2, "steps": 3, "steps_per_turn": 2},
-              "suites": [{"name": "lamps", "count": 6, "recipe": {"world": "lamp"}}]},
+              "suites": [{"name": "lamps", "count": 3, "recipe": {"world": "lamp"}}]},
 }  # fmt: skip
 
 
@@ -66,8 +66,8 @@ def test_data_models_and_scores_are_made(run):
     assert stats["trajectories"] > 0 and stats["generation_success"] > 0.5
     for model in ("untrained", "sft", "rlve"):
         score = json.loads((run / model / "bench/lamps/score.json").read_text())
-        assert score["n"] == 6 and set(score["by_family"]) == {"dim"}
-        assert sum(part["n"] for part in score["by_aim"].values()) == 6
+        assert score["n"] == 3 and set(score["by_family"]) == {"dim"}
+        assert sum(part["n"] for part in score["by_aim"].values()) == 3
         assert "the same results" in " ".join(homerl("bench", "rescore", run / model / "bench/lamps").split())
     assert (run / "rlve/model/model.safetensors").is_file()
 
@@ -77,7 +77,7 @@ def test_its_errors_stand_in_its_reports_and_in_no_other(tmp_path):
     homerl("bench", "run", tmp_path / "lamp-bench.jsonl", "--model", "clumsy", "--out", tmp_path / "own")
     own = (tmp_path / "own/report.html").read_text()
     assert ">outcome</abbr>: what the lamp came to<" in own and "The lamp's taxonomy" in own
-    homerl("bench", "run", "smh-bench", "--model", "nothing", "--limit", "3", "--out", tmp_path / "other")
+    homerl("bench", "run", "smh-bench", "--model", "nothing", "--limit", "1", "--out", tmp_path / "other")
     page = (tmp_path / "other/report.html").read_text()
     assert "SMH-Bench's taxonomy" in page and "the lamp came to" not in page and "another world has" not in page
 
@@ -103,7 +103,11 @@ def test_its_card_shows_its_own_tools_and_prompt(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("suite", "labels"), [("lamp-bench", {"glow": {"lit", "dark"}}), ("lamp-bench-night", {"hour": HOURS, "glow": {"dark"}})]
+    ("suite", "labels"),
+    [
+        pytest.param("lamp-bench", {"glow": {"lit", "dark"}}, marks=pytest.mark.long),
+        ("lamp-bench-night", {"hour": HOURS, "glow": {"dark"}}),
+    ],
 )
 def test_its_benchmarks_are_built_played_grouped_and_scored_again(tmp_path, suite, labels):
     homerl("bench", "build", suite, "--out", tmp_path)
@@ -141,17 +145,18 @@ def test_a_task_of_no_suite_is_refused(tmp_path):
     assert "other.jsonl:2: the world 'lamp' has no suite with a task 'torch-1'" in said and "lamp-bench-night" in said
 
 
-def test_a_benchmark_that_is_not_shipped_is_built_beside_its_results_once(tmp_path):
-    suites = {"lamp": "lamp-bench", "lamp-bench-night": "lamp-bench-night"}  # the first of the world; and one by name
-    for name, suite in suites.items():
-        out, file = tmp_path / suite, tmp_path / suite / f"{suite}.jsonl"
-        said = homerl("bench", "run", name, "--model", "expert", "--out", out)
-        homerl("bench", "build", name, "--out", tmp_path / "built")
-        assert file.read_bytes() == (tmp_path / f"built/{suite}.jsonl").read_bytes() and "sha256" in said
-        assert "sha256" not in homerl("bench", "run", name, "--model", "expert", "--out", out, "--resume")
-        file.write_text(file.read_text() + "{}\n")
-        again = homerl("bench", "run", name, "--model", "expert", "--out", out, "--resume", code=2)
-        assert f"{suite}.jsonl: the suite is not the one that was built" in again
+@pytest.mark.parametrize(  # the first of the world; and one by name
+    ("name", "suite"), [("lamp", "lamp-bench"), pytest.param("lamp-bench-night", "lamp-bench-night", marks=pytest.mark.long)]
+)
+def test_a_benchmark_that_is_not_shipped_is_built_beside_its_results_once(tmp_path, name, suite):
+    out, file = tmp_path / name, tmp_path / name / f"{suite}.jsonl"
+    said = homerl("bench", "run", name, "--model", "expert", "--out", out)
+    homerl("bench", "build", name, "--out", tmp_path / "built")
+    assert file.read_bytes() == (tmp_path / f"built/{suite}.jsonl").read_bytes() and "sha256" in said
+    assert "sha256" not in homerl("bench", "run", name, "--model", "expert", "--out", out, "--resume")
+    file.write_text(file.read_text() + "{}\n")
+    again = homerl("bench", "run", name, "--model", "expert", "--out", out, "--resume", code=2)
+    assert f"{suite}.jsonl: the suite is not the one that was built" in again
 
 
 def test_a_recipe_is_refused_a_benchmark_that_is_not_shipped(tmp_path):
@@ -159,6 +164,7 @@ def test_a_recipe_is_refused_a_benchmark_that_is_not_shipped(tmp_path):
     assert "bench.suites.0.benchmark" in said and "'lamp-bench' is not shipped" in said
 
 
+@pytest.mark.long
 def test_a_recipe_plays_a_shipped_benchmark_in_one_of_its_settings(tmp_path):
     worlds = Path(shutil.copytree(WORLDS, tmp_path / "worlds"))
     homerl("bench", "build", "lamp-bench", "--out", worlds / "lamp", worlds=worlds)

@@ -144,9 +144,10 @@ BROKEN = {
     "older": (EXAMPLE.replace("card=", 'older={"luck": 1}, card='), "there is no setting 'luck'"),
     "switched": (EXAMPLE.replace("card=", 'switches={"max_calls": "luck"}, card='), "there is no reward 'luck'"),
 }
+DEAR = ("copy", "older", "switched", "taken")  # each takes a process
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long) if name in DEAR else name for name in BROKEN])
 def test_a_file_that_cannot_be_used_is_named(name, tmp_path):
     text, message = BROKEN[name]
     (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")

@@ -232,8 +232,8 @@ def test_write_atomic(tmp_path: Path) -> None:
     write_atomic(file, b"\x00")
     assert file.read_bytes() == b"\x00"
     with pytest.raises(TypeError):
-        write_atomic(file, 3)  # type: ignore[arg-type]
-    assert [*file.parent.iterdir()] == [file] and file.read_bytes() == b"\x00"
+        write_atomic(file, (part for part in ("new", 3)))  # type: ignore[arg-type]
+    assert [*file.parent.iterdir()] == [file] and file.read_bytes() == b"\x00", "it broke off in the middle"
 
 
 def test_the_remedy_for_a_wrong_type_in_a_file_speaks_of_the_file() -> None:

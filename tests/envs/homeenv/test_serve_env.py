@@ -44,11 +44,6 @@ def home_file(tmp_path):
     return str(tmp_path / "home.json")
 
 
-def over_stdio(home_file, *arguments):
-    launch = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], "--home", home_file, *arguments])
-    return Client(stdio_client(launch))
-
-
 def in_process(*tasks, mode="auto"):
     """A client of a server in this process."""
     return Client(HomeServer(HomeEnv(HomeSampler.sample_test(), tasks)).build_mcp_server(), mode=mode)
@@ -100,6 +95,7 @@ def test_a_client_lives_in_a_home(mode):
     asyncio.run(live())
 
 
+@pytest.mark.long
 def test_the_configuration_in_the_documentation_works():
     document = (Path(__file__).parents[3] / "docs" / "homes.md").read_text(encoding="utf-8")
     configured = json.loads(re.search(r"```json\n(.*?)```", document, re.S)[1])["mcpServers"]["home"]
@@ -154,9 +150,10 @@ def test_resources_say_what_an_agent_may_know_and_no_more():
     asyncio.run(live())
 
 
-def test_tasks_are_shown_on_demand_as_they_stand(home_file):
+def test_tasks_are_shown_on_demand_as_they_stand():
     async def live():
-        async with over_stdio(home_file, "--task", TASK, "--task", "device('1001').state == 'on'", "--show-tasks") as client:
+        served = HomeServer(HomeEnv(HomeSampler.sample_test(), (TASK, "device('1001').state == 'on'")), show_tasks=True)
+        async with Client(served.build_mcp_server()) as client:
             tasks = await read(client, "home://tasks")
             assert [(task["id"], task["condition"], task["finished"]) for task in tasks] == [
                 (1, TASK, False),
@@ -168,7 +165,7 @@ def test_tasks_are_shown_on_demand_as_they_stand(home_file):
     asyncio.run(live())
 
 
-def test_sessions_over_http_do_not_see_and_do_not_block_each_other(home_file):
+def test_sessions_over_http_do_not_see_and_do_not_block_each_other():
     async def live(url):
         async with Client(url) as one, Client(url, mode="legacy") as two:
             assert await said(one, "pyexec", code="device('1001').turn_off()") == "ok"
@@ -187,8 +184,11 @@ def test_sessions_over_http_do_not_see_and_do_not_block_each_other(home_file):
             with pytest.raises(MCPError, match="a home is kept for a session"):
                 await sessionless.call_tool("pyexec", {"code": look})
 
-    with over_http(home_file) as (_, url):
-        asyncio.run(live(url))
+    async def served():
+        async with hosted(HomeServer(HomeEnv(HomeSampler.sample_test())).build_mcp_server()) as url:
+            await live(url)
+
+    asyncio.run(served())
 
 
 def test_many_sessions_at_once_keep_their_own_homes():
@@ -278,7 +278,8 @@ def test_the_end_of_input_ends_the_process_and_stdout_is_protocol(home_file):
         assert workers and not psutil.wait_procs(workers, timeout=10)[1], "no sandbox outlives it"
 
 
-@pytest.mark.parametrize("transport", ["stdio", pytest.param("http", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_request_to_stop_is_followed_at_once(home_file, transport):
     async def stop(served, url):
         async with Client(url, mode="legacy") as client:

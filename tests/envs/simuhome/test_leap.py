@@ -11,6 +11,7 @@ import json
 from datetime import timedelta
 
 import pytest
+from crossed import crossed
 from draws import few
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -313,8 +314,7 @@ COURSES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize("course", COURSES)
+@crossed(course=list(COURSES), strict=[True, False])
 def test_every_length_of_leap(course, strict):
     """From one start, each leap of 1 to n passes against n ticks; a start within a second, and one on it."""
     kind, attributes, calls = COURSES[course]
@@ -333,8 +333,7 @@ def test_every_length_of_leap(course, strict):
             assert_alike(fast, ticking.home)
 
 
-@pytest.mark.parametrize("kind", ["humidifier", "air_purifier", "air_conditioner", "on_off_light"])
-@pytest.mark.parametrize("strict", [True, False])
+@crossed(kind=["humidifier", "air_purifier", "air_conditioner", "on_off_light"], strict=[True, False])
 def test_what_a_removed_device_leaves_behind(kind, strict):
     """Strict, its last effect goes on; else none, and the air returns to its baseline."""
     more = {"on_off_light": {}, "air_conditioner": DAMP | {"1.Thermostat.SystemMode": 3}}

@@ -6,6 +6,7 @@ import asyncio
 import random
 
 import pytest
+from crossed import crossed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -169,9 +170,7 @@ REACHABLE = {
 }  # fmt: skip
 
 
-@each_mode
-@pytest.mark.parametrize("style", ["stepwise", "snippet"])
-@pytest.mark.parametrize("name", REACHABLE)
+@crossed(name=list(REACHABLE), style=["stepwise", "snippet"], strict=[True, False])
 def test_what_can_be_met_is_met(name, strict, style):
     trajectory = outcome(REACHABLE[name], strict, style)
     assert trajectory.outcome is Outcome.SUCCESS, [step.observations for step in trajectory.steps]

@@ -30,6 +30,7 @@ import numpy as np
 import pytest
 import typer
 from command import full_disk, homerl
+from crossed import crossed
 from huggingface_hub.utils import validate_repo_id
 from safetensors.numpy import save_file
 from scripted_server import Faults, ScriptedServer
@@ -228,8 +229,7 @@ def test_a_full_disk_is_said_with_what_to_do(here, command):
     assert "made" in said and "File too large" in said and "make room" in said
 
 
-@pytest.mark.parametrize("wrong", ["missing", "empty", "cut", "bytes", "folder"])
-@pytest.mark.parametrize("command", READS)
+@crossed(command=list(READS), wrong=["missing", "empty", "cut", "bytes", "folder"])
 def test_what_cannot_be_read_is_said(here, command, wrong):
     bad_file(here, wrong)
     if command == "check-devices" and wrong in ("empty", "cut", "bytes"):  # it lists what is wrong with a file
@@ -322,11 +322,12 @@ def test_a_disk_that_fills_during_training_is_said(dialogues, tmp_path, room):
     assert done.returncode == 2 and "make room" in done.stderr and len(done.stderr.splitlines()) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "recipe",
     [
         "synth.yaml --synth.blueprints 200 --synth.shard 2 --processes 2 --synth.curriculum []",
-        pytest.param("smoke.yaml", marks=pytest.mark.long),
+        "smoke.yaml",
     ],
 )
 def test_ctrl_c_is_one_line(tmp_path, recipe):

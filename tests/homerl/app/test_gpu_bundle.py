@@ -185,6 +185,7 @@ def wheels_of(folder: Path) -> list[str]:
     return ["--no-index", "--find-links", str(folder / "wheels")]
 
 
+@pytest.mark.long
 def test_lists_are_installed_apart_and_merged(tmp_path):
     for name in ("thing", "other"):
         wheel(tmp_path / "wheels", name, "1.0")
@@ -194,6 +195,7 @@ def test_lists_are_installed_apart_and_merged(tmp_path):
     assert files(tmp_path / "thing") == files(tmp_path / "both")
 
 
+@pytest.mark.long
 def test_programs_start_wherever_the_folder_is(tmp_path):
     wheel(tmp_path / "wheels", "thing", "1.0")
     install(tmp_path / "made", PYTHON, *wheels_of(tmp_path), "thing")

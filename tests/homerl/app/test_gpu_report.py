@@ -77,6 +77,7 @@ def report(folder: Path, *parts: str) -> dict:
 QUICK = "generate_transformers"  # by which every run of the tests knows that the script still fits what it calls
 
 
+@pytest.mark.long
 def test_a_part_turns_and_is_in_the_report(monkeypatch, tmp_path):
     """In a process that begins with training loaded; under --all each part is started as the script starts it."""
 
@@ -444,6 +445,7 @@ def test_homerl_comes_first_and_trl_only_if_there_is_time():
     assert in_order(QUICK_SECONDS, quick=True) == ours
 
 
+@pytest.mark.long
 def test_a_part_that_is_cut_keeps_its_figures_and_ends_all_that_it_started(monkeypatch, tmp_path):
     script = """import json, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -126,6 +126,7 @@ def test_a_crash_at_the_start_is_told_with_the_end_of_the_log(tmp_path, port, mo
     assert "code 1" in str(found.value) and str(found.value).endswith("\n  out of memory")
 
 
+@pytest.mark.long
 def test_a_start_that_takes_too_long_is_an_error_and_leaves_nothing(tmp_path, port, monkeypatch):
     monkeypatch.setenv("SLOW", "60")
     with (
@@ -136,6 +137,7 @@ def test_a_start_that_takes_too_long_is_an_error_and_leaves_nothing(tmp_path, po
     assert wait_for(lambda: not left(port), 5)
 
 
+@pytest.mark.long
 def test_one_that_ignores_sigterm_is_killed_with_its_children(tmp_path, port, monkeypatch):
     monkeypatch.setenv("STUBBORN", "1")
     with serve_endpoint(settings(port), tmp_path / "log"):

@@ -208,7 +208,7 @@ def test_the_expert_solves_all_and_nobody_nothing(suite_file, tmp_path, model, s
     assert "the same results" in rescore_run(tmp_path / "out")
 
 
-@pytest.mark.parametrize("setting", ["eia", "dr"])
+@pytest.mark.parametrize("setting", ["eia", pytest.param("dr", marks=pytest.mark.long)])
 def test_the_matcher_may_be_asked_first(suite_file, tmp_path, capsys, setting):
     settings = BenchRun(str(suite_file), "expert", tmp_path / "out", setting, first="hassil", limit=12)
     assert run_benchmark(settings)["n"] == 12
@@ -244,7 +244,7 @@ def script(instances: SuiteInstances) -> dict:
     return answers
 
 
-@pytest.mark.parametrize("setting", ["eia", "dr"])
+@pytest.mark.parametrize("setting", ["eia", pytest.param("dr", marks=pytest.mark.long)])
 def test_an_endpoint_is_scored_as_what_it_says(suite_file, tmp_path, setting):
     instances = SuiteInstances(sample("smh-bench"), setting, 1)
     with ScriptedServer(answers=script(instances)) as server:
@@ -467,6 +467,7 @@ def test_a_build_says_how_far_it_is(tmp_path):
     assert seen == [1, 2] and count == 1100
 
 
+@pytest.mark.long
 def test_a_run_is_logged_to_wandb(suite_file, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     run_benchmark(BenchRun(str(suite_file), "expert", tmp_path, limit=4))

@@ -29,7 +29,7 @@ def instances():
     return map(parse_instance, read_suite_lines(HOMES)[1])
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", [name if name == HOMES else pytest.param(name, marks=pytest.mark.long) for name in SHIPPED])
 def test_the_graders_of_shipped_suites_are_right(name):
     for setting in known_suites()[name][1].settings:
         found = validate_suite(name, setting, 2)

@@ -51,7 +51,7 @@ def loaded(code: str, *arguments: str, **more: str) -> set[str]:
 COMMAND = "from homerl.app.cli import main; main()"
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("serve", "--help")])
+@pytest.mark.parametrize("arguments", [("--help",), pytest.param(("serve", "--help"), marks=pytest.mark.long)])
 def test_the_help_loads_neither_models_nor_servers(arguments: Sequence[str]) -> None:
     assert not loaded(COMMAND, *arguments) & brought("serve")
 
@@ -62,6 +62,7 @@ def test_an_agent_and_its_model_elsewhere_need_nothing_of_training() -> None:
     assert {"starlette", "websockets"} <= loaded(code)
 
 
+@pytest.mark.long
 def test_an_agent_with_a_model_elsewhere_begins_without_training(tmp_path: Path) -> None:
     """The port is taken, so it ends where it would begin to answer."""
     with Replay() as home, ScriptedServer() as model, socket.create_server(("127.0.0.1", 0)) as taken:

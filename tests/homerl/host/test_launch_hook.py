@@ -98,6 +98,7 @@ def test_accelerate_launch(place: Path) -> None:
     assert as_expected(told, place, ["--a.b", "3"])
 
 
+@pytest.mark.long
 def test_torchrun_on_two_processes(place: Path) -> None:
     told = launch(place, BIN / "torchrun", "--nproc_per_node", "2", "recipes/tiny.yaml", "--a.b", "3")
     assert sorted(one["rank"] for one in told) == ["0", "1"]

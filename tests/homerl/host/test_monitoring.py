@@ -48,6 +48,7 @@ def test_a_run_goes_on_as_the_same_run_and_another_folder_is_another_run(tmp_pat
     assert start_run(tmp_path / "c", **below)[0] not in (first[0], other[0])
 
 
+@pytest.mark.long
 def test_two_starts_write_two_files_of_one_run_of_wandb(tmp_path):
     """As transformers' callback begins it, with what the environment says alone."""
     begins = START + "import wandb; wandb.init(project='x').log({'loss': 1.0})"

@@ -126,7 +126,7 @@ def test_a_body_that_is_no_object_of_json_is_a_bad_request(body: bytes) -> None:
 LONG = 40_000_000  # bytes of an answer, more than the buffers of a system hold
 
 
-@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("streamed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_client_that_stops_reading_is_dropped_and_a_slow_reader_is_not(
     streamed: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

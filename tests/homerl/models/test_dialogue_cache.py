@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from crossed import crossed
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, GPTNeoConfig, LlamaConfig, MptConfig
@@ -74,8 +75,7 @@ def check(model, prompt: Sequence[int], found: Sample) -> None:
     torch.testing.assert_close(torch.tensor(found.logprobs), plain(model, prompt, found.ids), atol=2e-5, rtol=0)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("prefill", [16_384, 40])
+@crossed(seed=range(4), prefill=[16_384, 40])
 def test_dialogues_that_go_on_are_sampled_as_if_read_anew(model, tokenizer, seed, prefill):
     """Of any lengths; some begin later, some end earlier, some samples are cut, and a batch does not take all."""
     assert tokenizer.eos_token_id == END

@@ -182,7 +182,7 @@ def test_a_tokenizer_that_speaks_chatml_keeps_homerls_template(tokenizer, tmp_pa
     assert describe_chat_template(str(tmp_path)) == "homerl's, in ChatML" and describe_chat_template("runs/nowhere") is None
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma", "granite"])
+@pytest.mark.parametrize("name", ["llama", *(pytest.param(name, marks=pytest.mark.long) for name in ("gemma", "granite"))])
 def test_a_family_trains_serves_and_is_exported(name, texts, rows, tmp_path, monkeypatch):
     stock = family_tokenizer(name, texts)
     sizes = TinyConfig(hidden_size=64, layers=1, heads=2, kv_heads=2, head_dim=16, intermediate_size=64, max_positions=4096)

@@ -80,6 +80,7 @@ def test_selection_takes_the_highest_bound_among_the_passable():
     assert parent.select_child(0.1, "mean") is parent.children[3]
 
 
+@pytest.mark.long
 def test_unvisited_by_the_mean_shares_longer_prefixes_and_finds_about_as_much():
     """At equal rollouts and the same candidates: fewer steps are run, since what changes is the end."""
     ways = {}
@@ -305,7 +306,7 @@ def test_one_rollout_runs_as_many_steps_as_it_has(subcategory):
         assert stats.steps_run == stats.steps_linear > 0
 
 
-@pytest.mark.parametrize("config", [CONFIG, SearchConfig(rollouts=8, k_user=2)])
+@pytest.mark.parametrize("config", [CONFIG, pytest.param(SearchConfig(rollouts=8, k_user=2), marks=pytest.mark.long)])
 def test_a_recovery_is_told_from_verified_dialogues_by_its_refused_calls_alone(config):
     """It comes first, it is the one that is not valid, and it guides no search."""
     recovered = 0

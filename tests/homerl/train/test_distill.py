@@ -197,7 +197,14 @@ def judged(monkeypatch) -> list:
     return seen
 
 
-@pytest.mark.parametrize("keys", [{}, {"tokens_per_step": 300}, {"temperature": 0.8}], ids=["whole", "in passes", "cooler"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param({}, marks=pytest.mark.long, id="whole"),
+        pytest.param({"tokens_per_step": 300}, marks=pytest.mark.long, id="in passes"),
+        pytest.param({"tokens_per_step": 300, "temperature": 0.8}, id="cooler, in passes"),
+    ],
+)
 def test_a_folder_judges_as_a_plain_pass_does(recipe, teacher, loaded, judged, keys):
     train_rlve(recipe("run", {"model": str(teacher)}, updates=1, **keys))
     ((tokens, logps, counts),) = judged

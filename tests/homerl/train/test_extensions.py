@@ -100,7 +100,7 @@ def recipe(tiny, task, tmp_path) -> Path:
 
 
 def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, recipe):
-    done = homerl("check", recipe, "--full", cwd=ROOT, env=extended)
+    done = homerl("check", recipe, "--full", cwd=ROOT, env=extended, often=True)
     assert done.returncode == 0, done.stderr
     said = yaml.safe_load(done.stdout)["rlve"]
     assert (said["credit"], said["rank_scale"], said["baseline"]) == ("rank", 2.0, "index")
@@ -124,12 +124,12 @@ def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, rec
     ],
 )
 def test_what_they_refuse_is_refused(extended, recipe, override, said):
-    done = homerl("check", recipe, override, cwd=ROOT, env=extended)
+    done = homerl("check", recipe, override, cwd=ROOT, env=extended, often=True)
     assert done.returncode == 2 and said in done.stderr
 
 
 def test_the_rule_of_a_mode_of_ones_own_gives_the_credit(extended):
-    done = python(RULE, **extended)
+    done = python(RULE, often=True, **extended)
     assert json.loads(done.stdout) == [[0.0, 0.0], [-2.0], [0.0], [2.0]], done.stderr
 
 
@@ -153,6 +153,7 @@ def test_a_file_that_says_no_mode_is_named(extended, recipe, tmp_path):
     assert done.returncode == 2 and "empty.py: the file defines no MODE" in done.stderr
 
 
+@pytest.mark.long
 def test_a_name_that_is_not_its_files_is_refused(extended, recipe, tmp_path):
     done = checked_with(RANK, tmp_path / "credit/again.py", extended, recipe)
     assert done.returncode == 2 and "again.py: the MODE of 'again' is named 'rank'" in done.stderr
@@ -192,7 +193,7 @@ def test_each_kind_of_extension_is_tried_as_the_page_says(tmp_path):
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_run_trains_with_both(extended, recipe, tmp_path):
-    done = homerl("run", recipe, cwd=ROOT, env=extended)
+    done = homerl("run", recipe, cwd=ROOT, env=extended, often=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run/model/model.safetensors").is_file()
 

@@ -79,6 +79,7 @@ def test_training_tells_a_log_what_is_done(dialogues, tmp_path):
     assert any("loss" in (one[6] or "") for one in lines)
 
 
+@pytest.mark.long
 def test_a_terminal_has_the_bar_alone(tmp_path):
     ours, theirs = pty.openpty()
     run = started(SYNTH.replace("40", "10"), tmp_path / "out", stdout=theirs, stderr=theirs)

@@ -166,7 +166,7 @@ def test_a_dialogue_that_the_chat_template_cannot_write_is_named_by_its_line(row
 EARLIER = [("user", "turn on the lamp"), ("assistant", "Certainly, it is done.")]
 
 
-@pytest.mark.parametrize("loss_on", ["assistant", "all"])
+@pytest.mark.parametrize("loss_on", ["assistant", pytest.param("all", marks=pytest.mark.long)])
 def test_what_was_said_before_the_dialogue_is_not_learnt(recipe, rows, trainers, tmp_path, loss_on):
     """An earlier "Done." has no calls: learnt, it would teach to promise and not to act."""
     earlier = [{"role": role, "content": said, "tool_calls": [], "tool_call_id": ""} for role, said in EARLIER]
@@ -185,7 +185,7 @@ def test_what_was_said_before_the_dialogue_is_not_learnt(recipe, rows, trainers,
             assert learnt == spoken({"messages": row["messages"][3 * (row in told) :]}, trainer.processing_class)
 
 
-@pytest.mark.parametrize("loss_on", ["assistant", "all"])
+@pytest.mark.parametrize("loss_on", [pytest.param("assistant", marks=pytest.mark.long), "all"])
 def test_a_refused_message_is_not_learnt_but_what_put_it_right(recipe, task, trainers, tmp_path, loss_on):
     """The refusal itself is the tools', and so learnt with `all` alone; without its text, as in M1, nobody knows of it."""
     config = SynthesisConfig(
@@ -262,14 +262,14 @@ def test_a_dialogue_at_the_limit_is_whole(recipe, rows, tokenizer, trainers):
     assert sorted(len(row["input_ids"]) for row in trainers[0].train_dataset) == sorted(lengths)
 
 
-def test_the_loss_falls_with_adamw_and_with_muon(recipe):
-    for name, settings in {"adamw": {}, "muon": {"muon": 0.02}}.items():
-        made = recipe(out=name, max_steps=30, **settings)
-        folder = train_sft(made)
-        first, *_, last = losses(made.out)
-        assert first == pytest.approx(math.log(len(load(folder)[1])), abs=0.5), "an untrained model guesses"
-        assert last < 0.4 * first
-        assert [p.name for p in made.out.glob("*.making")] == []
+@pytest.mark.parametrize("settings", [{}, pytest.param({"muon": 0.02}, marks=pytest.mark.long)], ids=["adamw", "muon"])
+def test_the_loss_falls_with_adamw_and_with_muon(recipe, settings):
+    made = recipe(max_steps=30, **settings)
+    folder = train_sft(made)
+    first, *_, last = losses(made.out)
+    assert first == pytest.approx(math.log(len(load(folder)[1])), abs=0.5), "an untrained model guesses"
+    assert last < 0.4 * first
+    assert [p.name for p in made.out.glob("*.making")] == []
 
 
 def test_the_loss_on_dialogues_that_are_kept_apart_chooses_the_best_model(recipe):
@@ -309,11 +309,11 @@ def load(folder: Path) -> tuple[Any, Any]:
 
 
 def test_packing_changes_the_passes_not_the_loss(recipe, rows, tmp_path):
-    """Eight dialogues in eight passes and in one: packed ones do not see each other."""
+    """Four dialogues in four passes and in one: packed ones do not see each other."""
     some = tmp_path / "some"
     some.mkdir()
-    write_rows(some / "trajectories.jsonl", rows[:8])
-    made = [recipe(out=str(n), data=some, dialogues_per_update=8, tokens_per_step=n) for n in (1, 100_000)]
+    write_rows(some / "trajectories.jsonl", rows[:4])
+    made = [recipe(out=str(n), data=some, dialogues_per_update=4, tokens_per_step=n) for n in (1, 100_000)]
     for one in made:
         train_sft(one)
     [apart], [packed] = (losses(one.out) for one in made)
@@ -398,7 +398,7 @@ def test_an_adapter_is_trained_kept_and_merged(recipe, tiny):
     ("dtype", "lora"),
     [
         ("float32", None),
-        ("bfloat16", {"r": 64}),
+        pytest.param("bfloat16", {"r": 64}, marks=pytest.mark.long),
         pytest.param("bfloat16", None, marks=pytest.mark.long),
         pytest.param("float32", {"r": 64}, marks=pytest.mark.long),
     ],
@@ -415,6 +415,7 @@ def test_the_disk_of_a_run_is_estimated(recipe, tiny, dtype, lora):
     assert sum(expected.parts.values()) * 1e9 == pytest.approx(written, rel=0.03)
 
 
+@pytest.mark.long
 def test_training_stops_by_the_clock_and_leaves_a_model(recipe):
     made = recipe(max_steps=200, seconds=0.001, save_steps=None)
     assert (train_sft(made) / "model.safetensors").exists()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from crossed import crossed
 from launches import LAUNCHERS, ROOT
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
@@ -47,9 +48,7 @@ def stored(family: str, folder: Path, dtype: str = "float32", **sizes: Any) -> s
     return str(folder)
 
 
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("family", ["qwen3", "llama", "gemma3_text", "smollm3", "granite"])
+@crossed(family=["qwen3", "llama", "gemma3_text", "smollm3", "granite"], dtype=["float32", "bfloat16"], tied=[True, False])
 def test_an_empty_model_lacks_weights_alone(family, dtype, tied, tmp_path):
     """Its buffers, such as the frequencies of positions, are those of a loaded model to the bit."""
     folder = stored(family, tmp_path / family, dtype, tie_word_embeddings=tied, **TINY)

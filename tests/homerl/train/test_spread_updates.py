@@ -16,7 +16,11 @@ from spread_updates import KINDS, UPDATES
 
 HELPER = ROOT / "tests/helpers/spread_updates.py"
 NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
-WAYS = ["ddp", "fsdp2", *(pytest.param(f"zero{stage}", marks=NO_DEEPSPEED) for stage in (1, 2, 3))]
+WAYS = [
+    "ddp",
+    pytest.param("fsdp2", marks=pytest.mark.long),
+    *(pytest.param(f"zero{stage}", marks=NO_DEEPSPEED) for stage in (1, 2, 3)),
+]
 LOSS, GRADIENT, WEIGHT = 1e-5, 1e-4, 1e-5  # in float32: absolute, relative to the largest of a tensor, absolute
 
 

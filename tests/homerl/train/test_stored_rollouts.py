@@ -118,6 +118,7 @@ def test_a_digest_tells_weights_apart_whatever_their_number_format():
     assert len({digest(whole), digest(-whole), digest(whole.bfloat16()), digest(whole.reshape(3, 2))}) == 4
 
 
+@pytest.mark.long
 def test_a_served_model_plays_and_no_weights_are_loaded(recipe, monkeypatch, tmp_path):
     port = free_port()
     serve = [sys.executable, str(STAND_IN), "serve", str(tmp_path / "policy"), str(port)]

@@ -107,11 +107,11 @@ def audited(tmp_path, recipe: dict, answer) -> UserAudit:
 @pytest.mark.parametrize(("answer", "code"), [(obedient, 0), (bad, 1)])
 def test_the_command_is_a_gate(tmp_path, task, answer, code):
     with ScriptedServer(answer=answer) as server:
-        arguments = ["audit-user", written(tmp_path, rlve(task), server), "--blueprints", "8"]
+        arguments = ["audit-user", written(tmp_path, rlve(task), server), "--blueprints", "3"]
         done = homerl(*arguments)
     assert done.returncode == code, done.stderr
     found = json.loads((tmp_path / "run" / "audit_user.json").read_text())
-    assert found["blueprints"] == len(found["played"]) == 8 and found["usage"]["requests"] > 0
+    assert found["blueprints"] == len(found["played"]) == 3 and found["usage"]["requests"] > 0
     assert found["success"] == 1 - code and found["reasons"]["leak"] == code and bool(found["breaches"]) == bool(code)
 
 

@@ -31,7 +31,7 @@ from tests.envs.homeenv.tasks.intents import expert_plays, idle_plays
 TASKS, ASKED = 6, 80
 
 
-@pytest.mark.parametrize("toolset", ["homeflow", "smh", "assist"])
+@pytest.mark.parametrize("toolset", ["homeflow", pytest.param("smh", marks=pytest.mark.long), "assist"])
 def test_the_expert_does_each_task_of_an_imported_home(toolset: str, tmp_path: Path) -> None:
     save_home(import_home(listing()).home, tmp_path / "home.json")
     recipe = BlueprintRecipe(home=HomeRecipe(files=(str(tmp_path / "home.json"),)), toolset=toolset, by_alias=0.5)

@@ -88,6 +88,7 @@ def test_same_home_in_another_process():
     assert there.split() == [home.state_key() for home in [*here, HomeSampler.sample_test()]]
 
 
+@pytest.mark.long
 def test_two_thousand_homes_no_two_alike():
     assert len({make_home(seed).state_key() for seed in range(-1000, 1000)}) == 2000
 
@@ -448,6 +449,7 @@ def test_bundled_years_are_real_and_dark_at_night():
     assert min(noons) > 0 and max(noons) > 80_000
 
 
+@pytest.mark.long
 def test_the_bundle_is_what_pvlib_reads(tmp_path):
     for made, stored in zip(pvlib_years(), TypicalWeather.load_years(hemisphere="north").years, strict=True):
         assert (made.place, made.latitude, made.longitude) == (stored.place, stored.latitude, stored.longitude)

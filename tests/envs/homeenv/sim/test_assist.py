@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import assume, given, settings
+from draws import few
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from homerl.envs.core.world import check_world, tool_call_to_action
@@ -287,7 +288,7 @@ SLOTS = ["name", "area", "floor", "domain", "device_class", "brightness", "color
 NAMES = st.sampled_from([*(name for _, name, *_ in DEMO.values()), "Kitchen", "all", ""])
 
 
-@settings(deadline=None, max_examples=300)
+@few(80, 300)
 @given(
     tool=st.sampled_from([tool.name for tool in TOOLS]),
     name=NAMES,
@@ -320,7 +321,7 @@ def drawn_call(home: Home, rng: random.Random) -> Made:
     return Made(device.did, path, tuple(argument.sample_value(rng) for argument in wanted))
 
 
-@settings(deadline=None, max_examples=300)
+@few(80, 300)
 @given(rng=st.randoms(use_true_random=False), count=st.integers(2, 6), way=st.sampled_from([None, True, False]))
 def test_a_plan_has_its_effect_as_it_is_written_also_where_calls_are_joined(rng, count, way):
     home = rooms_of_lights_and_fans()

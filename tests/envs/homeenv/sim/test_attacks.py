@@ -145,13 +145,26 @@ def host_state(folder: Path, server: socket.socket) -> dict:
 def descendants() -> tuple[set[str], list[int]]:
     """The names of this process's children, less the sandbox's workers, and the ids of what those have started."""
     names, others = set(), []
-    for process in psutil.Process().children(recursive=True):
+    for parent, child in started_below(os.getpid()):
         with suppress(psutil.NoSuchProcess):  # it has just ended
-            if process.ppid() == os.getpid():
-                names.add(process.name())
+            if parent == os.getpid():
+                names.add(psutil.Process(child).name())
             else:
-                others.append(process.pid)
+                others.append(child)
     return names - {"monty"}, others
+
+
+def started_below(pid: int) -> Iterator[tuple[int, int]]:
+    """(parent, child), down from a process. psutil would look at all processes of the machine."""
+    listed = [*Path(f"/proc/{pid}/task").glob("*/children")]
+    if not listed:  # another system, or it has just ended
+        with suppress(psutil.NoSuchProcess):
+            yield from ((one.ppid(), one.pid) for one in psutil.Process(pid).children(recursive=True))
+    for file in listed:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for child in map(int, file.read_text().split()):
+                yield pid, child
+                yield from started_below(child)
 
 
 def shared(levels: int) -> tuple:

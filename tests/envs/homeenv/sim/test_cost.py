@@ -62,6 +62,7 @@ def test_what_would_cost_too_much_is_refused_with_its_line(tmp_path, text, line,
     assert says in errors[-1].what and errors[-1].where == f"{tmp_path / 'dx.yaml'}:{line}"
 
 
+@pytest.mark.long
 def test_code_below_the_limit_is_tried_less_and_the_check_says_so(tmp_path):
     (tmp_path / "dx.yaml").write_text(device(LIST, code=f"{GROWN}{replaced(45)}\n{NEVER}", services=20))
     report = lint_device_files(tmp_path)

@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import InputError, read_yaml
@@ -241,7 +242,7 @@ def restless(seed: int) -> Home:
     return at
 
 
-@settings(max_examples=80, deadline=None)
+@few(25, 80)
 @given(seed=st.integers(0, 10**6), seconds=st.integers(1, 600))
 def test_one_long_leap_is_any_number_of_shorter_ones(seed, seconds):
     leap = restless(seed)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from croniter import croniter
+from draws import few
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -77,7 +78,7 @@ def restless(seed: int, posts: int = 3, rules: int = 7) -> Home:
     return home
 
 
-@settings(max_examples=60, deadline=None)
+@few(20, 60)
 @given(seed=st.integers(0, 10**6), seconds=st.integers(1, 900))
 def test_whatever_moves_and_whoever_reads_it_the_leap_is_what_ticking_gives(seed, seconds):
     """Light, rounded sensors, counters of what the air moves, services that read and spoil what sensors say."""
@@ -114,7 +115,7 @@ def looked_at(home: Home) -> Home:
     return home
 
 
-@settings(max_examples=25, deadline=None)
+@few(10, 25)
 @example(seed=14, cut=7)  # the air of a room is saturated at the end
 @given(seed=st.integers(0, 10**6), cut=st.integers(1, 199))
 def test_a_visit_is_the_same_in_parts_looked_at_saved_and_forked(seed, cut):

@@ -107,9 +107,8 @@ def play_in_child(numbers: range) -> tuple[list[str], list[int]]:
     return play(numbers), list(processes(os.getpid()))
 
 
-@pytest.mark.parametrize(
-    ("children", "snippets"), [pytest.param(2, 60, id="few"), pytest.param(8, 10_000, id="many", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("children", "snippets"), [pytest.param(2, 60, id="few"), pytest.param(8, 10_000, id="many")])
 @pytest.mark.timeout(1500)
 def test_processes(children, snippets):
     share = snippets // children

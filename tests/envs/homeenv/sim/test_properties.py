@@ -64,7 +64,7 @@ def test_there_is_every_product_and_every_scale_to_draw_from():
 # Refusals
 
 
-@few(40)
+@few(25)
 @given(LIVED, RANDOM)
 def test_a_refused_call_changes_nothing(home, rng):
     before, key, twin = whole(home), home.state_key(), home.fork()
@@ -83,7 +83,7 @@ def test_a_refused_call_changes_nothing(home, rng):
     assert whole(home) == before and home.state_key() == key
 
 
-@few(40)
+@few(25)
 @given(LIVED, RANDOM, st.sampled_from(("smh", "homeflow", "direct")))
 def test_a_step_never_raises_and_a_refused_one_changes_nothing(home, rng, toolset):
     env, before = HomeEnv(home, toolset=toolset), whole(home)
@@ -125,7 +125,7 @@ def repr_of(value: Any) -> str:
 # Forks
 
 
-@few(40)
+@few(25)
 @given(LIVED, RANDOM)
 def test_forks_are_independent_both_ways(home, rng):
     family = [home, home.fork(), home.fork().fork()]
@@ -173,7 +173,7 @@ STATE_OF: dict[str, int] = {}
 KEY_OF: dict[int, str] = {}
 
 
-@few(40)
+@few(25)
 @given(LIVED, RANDOM)
 def test_different_states_have_different_keys_and_one_state_one_key(home, rng):
     """Among all that were ever drawn."""
@@ -246,7 +246,7 @@ def test_saving_and_loading_is_identity(tmp_path_factory, home):
 # Bounds
 
 
-@few(40)
+@few(25)
 @given(LIVED, RANDOM)
 def test_nothing_leaves_its_range_and_calls_write_nothing_that_is_read_only(home, rng):
     read_only = [at for at, slot in enumerate(home.plan.slots) if getattr(slot.type, "read_only", True)]
@@ -281,7 +281,7 @@ class Recorder(Home):
         super().write_slot(slot, value)
 
 
-@few(40)
+@few(25)
 @given(LIVED, RANDOM)
 def test_a_diff_lists_exactly_what_was_done(home, rng):
     acting = Recorder.of(home)
@@ -296,7 +296,7 @@ def test_a_diff_lists_exactly_what_was_done(home, rng):
     assert name_state_changes(home, acting) == (*told, *(["clock"] if acting.clock > home.clock else []))
 
 
-@few(40)
+@few(25)
 @given(HOMES, RANDOM)
 def test_a_call_writes_only_what_its_service_says(home, rng):
     did, path, args, kwargs = some_call(home, rng)
@@ -324,7 +324,7 @@ def cut(length: int, rng: random.Random) -> list[int]:
     return [end - start for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), length])]
 
 
-@few(40)
+@few(25)
 @given(RULED, RANDOM)
 def test_a_leap_leaves_what_its_parts_leave(home, rng):
     length, parts, fired = rng.choice((60, 3600, DAY)), home.fork(), []
@@ -484,7 +484,7 @@ class Household(RuleBasedStateMachine):
 
 
 def test_a_household_keeps_every_promise():
-    run_state_machine_as_test(Household, settings=settings(few(30), stateful_step_count=12))
+    run_state_machine_as_test(Household, settings=settings(few(15), stateful_step_count=12))
 
 
 @few(10, many=500)

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from crossed import crossed
 
 from homerl.envs.homeenv.language.meaning import devices_of_kind
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
@@ -16,8 +17,7 @@ from tests.envs.homeenv.tasks.intents import blueprints, expert_plays, idle_play
 FAMILY, SUBCATEGORIES = "absent", ("in_home", "in_room")
 
 
-@pytest.mark.parametrize("toolset", ["homeflow", "smh", "direct", "assist"])
-@pytest.mark.parametrize("subcategory", SUBCATEGORIES)
+@crossed(subcategory=SUBCATEGORIES, toolset=["homeflow", "smh", "direct", "assist"])
 def test_the_expert_says_that_there_is_none_and_other_answers_fail(subcategory, toolset):
     for blueprint in blueprints(FAMILY, subcategory, toolset, 6):
         (intent,) = blueprint.intents

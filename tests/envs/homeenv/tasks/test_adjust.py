@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 import pytest
+from crossed import crossed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,9 +42,7 @@ def blueprints(name: str, toolset: str, language: str, count: int = 5) -> list[B
     return [make_home_blueprint(recipe, "heldout" if seed % 2 else "train", seed) for seed in range(count)]
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("toolset", TOOLSETS)
-@pytest.mark.parametrize("name", ACTS + QUESTIONS)
+@crossed(name=ACTS + QUESTIONS, toolset=TOOLSETS, language=["en", "zh"])
 def test_the_expert_succeeds_and_idling_fails(name, toolset, language):
     for blueprint in blueprints(name, toolset, language, 2):
         assert expert_plays(blueprint) is Outcome.SUCCESS, (blueprint.intents[0].queries, blueprint.intents[0].reply)

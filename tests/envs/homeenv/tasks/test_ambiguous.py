@@ -7,6 +7,7 @@ from functools import cache
 from types import SimpleNamespace
 
 import pytest
+from crossed import crossed
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.language import home_grammar
@@ -96,8 +97,7 @@ def said(name: str, draft: Draft, home: Home, language: str = "en", seed: int = 
     return getattr(draft, name).words(Speaker(home, Voice(language), "clear", random.Random(seed)))
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("toolset", TOOLSETS)
+@crossed(toolset=TOOLSETS, name=NAMES)
 def test_the_expert_succeeds(name, toolset):
     for blueprint in blueprints(name):
         assert first_filter_failure(blueprint) is None

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from crossed import crossed
 from forked import homerl
 from texts import common_beginning
 
@@ -33,8 +34,7 @@ def played(blueprint, style: str = "snippet", mistakes: float = 0.0):
     return asyncio.run(play(begin_episode(blueprint, PATIENT), Expert(0, mistakes, {style: 1.0}), ScriptedUser(0)))
 
 
-@pytest.mark.parametrize("prompt", ["brief", "full"])
-@pytest.mark.parametrize("family", FAMILIES)
+@crossed(family=FAMILIES, prompt=["brief", "full"])
 def test_the_expert_succeeds_without_a_refused_call(family, prompt):
     for seed in range(100, 109):
         trajectory = played(made(family, seed, prompt=prompt))
@@ -119,6 +119,7 @@ def test_an_instance_of_a_benchmark_can_be_played_with_it():
     assert solved
 
 
+@pytest.mark.long
 def test_dialogues_are_made_from_a_recipe_and_replayed(tmp_path):
     """A run as a person starts it, and the messages that a policy is trained on."""
     recipe = {

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from functools import cache
 
 import pytest
+from crossed import crossed
 
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.agents.expert import Expert
@@ -93,8 +94,7 @@ def finished(blueprint: Blueprint, *messages: dict) -> Episode:
     return episode
 
 
-@pytest.mark.parametrize("toolset", ["smh", "direct"])
-@pytest.mark.parametrize("subcategory", SUBCATEGORIES)
+@crossed(subcategory=SUBCATEGORIES, toolset=["smh", "direct"])
 def test_the_expert_succeeds(subcategory, toolset):
     for blueprint in blueprints(subcategory):
         blueprint = blueprint.model_copy(update={"toolset": toolset})

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import islice
 
 import pytest
+from crossed import crossed
 from person import content, wishes
 from pydantic import ValidationError
 from scripted_server import ScriptedServer
@@ -76,8 +77,7 @@ def said_by(trajectory, role="user"):
     return [m["content"] for m in trajectory.messages if m["role"] == role]
 
 
-@pytest.mark.parametrize("behaviour", BEHAVIOURS)
-@pytest.mark.parametrize("language", ["en", "zh"])
+@crossed(behaviour=BEHAVIOURS, language=["en", "zh"])
 def test_the_expert_solves_every_episode_within_every_limit(language, behaviour):
     found = list(changed(language, behaviour))
     assert len(found) >= 5

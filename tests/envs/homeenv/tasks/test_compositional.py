@@ -6,6 +6,7 @@ from collections import Counter
 from functools import cache
 
 import pytest
+from crossed import crossed
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.language import home_grammar
@@ -173,8 +174,7 @@ def test_lamps_that_are_off_never_decide():
             assert "off" not in states
 
 
-@pytest.mark.parametrize("name", ("explicit", *SETS))
-@pytest.mark.parametrize("toolset", TOOLSETS)
+@crossed(name=("explicit", *SETS), toolset=TOOLSETS)
 def test_the_expert_succeeds_and_looks_first(name, toolset):
     for blueprint in blueprints(name):
         assert first_filter_failure(blueprint) is None

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 
 import pytest
+from crossed import crossed
 
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.conditions import compile_condition
@@ -35,8 +36,9 @@ def blueprint(family: str, seed: int, toolset: str = "assist", language: str = "
     return make_home_blueprint(recipe, "train", seed)
 
 
-@pytest.mark.parametrize("toolset", ["assist", "homeflow", "smh", "direct"])
-@pytest.mark.parametrize("family", ["everything/in_room", "everything/in_home", "felt/in_room"])
+@crossed(
+    toolset=["assist", "homeflow", "smh", "direct"], family=["everything/in_room", "everything/in_home", "felt/in_room"]
+)
 def test_the_expert_does_it_and_who_does_nothing_fails(family, toolset):
     for seed in range(3):
         made = blueprint(family, seed, toolset)

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 
 import pytest
+from crossed import crossed
 
 from homerl.envs.assistant.listing.homeassistant_mapping import to_homeassistant
 from homerl.envs.homeenv.language.speaker import Speaker
@@ -37,9 +38,7 @@ def test_every_errand_is_tried():
     assert tuple(intent_families()["household"]) == SUBCATEGORIES
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("toolset", TOOLSETS)
-@pytest.mark.parametrize("name", SUBCATEGORIES)
+@crossed(name=SUBCATEGORIES, toolset=TOOLSETS, language=["en", "zh"])
 def test_the_expert_succeeds_and_idling_fails(name, toolset, language):
     for seed in range(2):
         made = blueprint(name, toolset, language, seed)

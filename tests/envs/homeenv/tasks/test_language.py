@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from crossed import crossed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -252,8 +253,7 @@ def test_requests_name_their_device_and_keep_to_their_language(language, wording
                 assert set(re.findall(r"[A-Za-z]+", text)) <= {"HDMI", "USB", "U", "K", "L", "W", "PM"}, text
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("wording", ["clear", "colloquial", "noisy"])
+@crossed(wording=["clear", "colloquial", "noisy"], language=LANGUAGES)
 def test_names_of_another_script_are_set_as_words_of_the_sentences_own_language(language, wording):
     rng, (others,) = random.Random(0), {*LANGUAGES} - {language}
     for home in homes(others):

@@ -243,11 +243,11 @@ class Half:
 @pytest.mark.parametrize(
     ("said", "refused", "person"),
     [
-        *((said, 0, parrot) for said in EXCUSES),
+        *(pytest.param(said, 0, parrot, marks=pytest.mark.long) for said in EXCUSES),
         ("Which one do you mean?", 0, gives_up),
-        ("Answer in half a JSON object.", 0, unreadable),
+        pytest.param("Answer in half a JSON object.", 0, unreadable, marks=pytest.mark.long),
         ("Which one do you mean?", 20, parrot),
-        ("", 20, gives_up),
+        pytest.param("", 20, gives_up, marks=pytest.mark.long),
         ("Answer in half a JSON object.", 20, unreadable),
     ],
 )

@@ -3,7 +3,7 @@
 import re
 from contextlib import suppress
 
-import pytest
+from crossed import crossed
 
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.intents import intent_families
@@ -18,8 +18,7 @@ def test_the_subcategories_are_those_of_the_papers():
     assert tuple(intent_families()[FAMILY]) == SUBCATEGORIES
 
 
-@pytest.mark.parametrize("toolset", TOOLSETS)
-@pytest.mark.parametrize("subcategory", SUBCATEGORIES)
+@crossed(subcategory=SUBCATEGORIES, toolset=TOOLSETS)
 def test_the_expert_succeeds_and_idling_fails(subcategory, toolset):
     for blueprint in blueprints(FAMILY, subcategory, toolset, 5):
         assert expert_plays(blueprint) is Outcome.SUCCESS, blueprint.id

@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-import pytest
+from crossed import crossed
 
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
@@ -40,8 +40,7 @@ def test_the_subcategories_are_those_of_the_papers():
     assert tuple(intent_families()[FAMILY]) == SUBCATEGORIES
 
 
-@pytest.mark.parametrize("toolset", TOOLSETS)
-@pytest.mark.parametrize("subcategory", SUBCATEGORIES)
+@crossed(subcategory=SUBCATEGORIES, toolset=TOOLSETS)
 def test_the_expert_succeeds_and_idling_fails(subcategory, toolset):
     for blueprint in blueprints(FAMILY, subcategory, toolset, 8):
         assert expert_plays(blueprint) is Outcome.SUCCESS, (blueprint.id, blueprint.intents[0].reply)

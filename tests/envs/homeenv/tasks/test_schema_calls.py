@@ -67,7 +67,7 @@ def test_a_call_of_any_tool_gets_an_answer_or_a_refusal(place):
     world, real = started(place)
     seen = set()
 
-    @few(80)
+    @few(40)
     @given(st.lists(calls(world.tools, real), min_size=1, max_size=3))
     def property_holds(made):
         twin = world.fork()
@@ -106,7 +106,7 @@ def test_no_message_of_calls_fails_a_situation(place):
     text = {"type": "object", "properties": {"text": {}}}
     odd = [{"function": {"name": name, "parameters": text}} for name in ("answer", "finish", "", "x")]
 
-    @few(50)
+    @few(25)
     @given(st.lists(calls([*episode.world.tools, *odd], {}), max_size=3))
     def property_holds(made):
         told = [{"name": call["name"], "arguments": json.dumps(action_arguments(call))} for call in made]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from crossed import crossed
 
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
@@ -66,8 +67,7 @@ def folder(tmp_path: Path, spelling: str) -> HomeRecipe:
     return HomeRecipe(devices=(8, 12), catalogue=(str(tmp_path),), products=("910001", "910002", "910003"))
 
 
-@pytest.mark.parametrize("toolset", ["smh", "assist"])
-@pytest.mark.parametrize("spelling", sorted(SPELLINGS))
+@crossed(spelling=sorted(SPELLINGS), toolset=["smh", "assist"])
 def test_the_expert_solves_tasks_of_homes_with_states_of_their_own(tmp_path: Path, spelling: str, toolset: str) -> None:
     home, switched = folder(tmp_path, spelling), []
     for family in FAMILIES:

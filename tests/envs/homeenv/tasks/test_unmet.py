@@ -5,6 +5,7 @@ import json
 from collections import Counter
 
 import pytest
+from crossed import crossed
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.bench.cases import home_closing_flaws
@@ -32,9 +33,9 @@ def made(family, seed=0, **changed):
     return make_home_blueprint(BlueprintRecipe.model_validate(given | changed), "train", seed)
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize(("family", "subcategory"), KINDS)
-def test_the_expert_says_so_in_one_sentence_and_a_claim_fails(family, subcategory, language):
+@crossed(kind=KINDS, language=["en", "zh"])
+def test_the_expert_says_so_in_one_sentence_and_a_claim_fails(kind, language):
+    family, subcategory = kind
     done = "Done." if language == "en" else "已经打开了。"
     for seed in range(3):
         # Each home of the catalogue `homeassistant` has a timer.

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 
 import pytest
+from crossed import crossed
 
 from homerl.envs.personalhome.bench.run_results import personalhome_failure
 from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, build_household_instances
@@ -35,8 +36,7 @@ def played(instance, agent: str, setting: str = "agentic") -> Trajectory:
     return asyncio.run(play(episode, BASELINES[agent](), ScriptedUser()))
 
 
-@pytest.mark.parametrize("agent", ["random", "keywords"])
-@pytest.mark.parametrize("setting", ["agentic", "sole"])
+@crossed(agent=["random", "keywords"], setting=["agentic", "sole"])
 def test_answers_can_be_read_and_are_the_same_again(instances, agent, setting):
     for instance in instances[::2]:
         first = played(instance, agent, setting)

@@ -37,7 +37,7 @@ def suite(tmp_path_factory):
     return path
 
 
-@pytest.fixture(params=["folder", "gif"])
+@pytest.fixture(params=["folder", pytest.param("gif", marks=pytest.mark.long)])
 def clips(suite, tmp_path, request):
     """A folder with a clip of the first household, which shows another colour each second."""
     name, folder = f"h{read_suite(str(suite))[0].household}", tmp_path / "clips"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import pytest
+from crossed import crossed
 
 from homerl.envs.personalhome.sim.env import call_household_tool
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
@@ -148,8 +148,7 @@ def says(row: Shown, table: str, known: Row, household: Household) -> bool:
     return all(row[name] == (words.key_word(groups[name], one) if name in groups else one) for name, one in values.items())
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("seed", range(20))
+@crossed(seed=range(20), language=["en", "zh"])
 def test_the_prompt_and_the_tools_say_all_that_questions_rest_on(seed: int, language: str) -> None:
     household = make_household(seed, HouseholdRecipe(language=language))
     whole, start = told(household), HouseholdState(household)

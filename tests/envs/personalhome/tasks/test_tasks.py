@@ -14,6 +14,7 @@ from itertools import islice
 from statistics import fmean
 
 import pytest
+from crossed import crossed
 from forked import python
 
 from homerl.envs.core.messages import call_message, text_message, tool_call
@@ -216,7 +217,7 @@ def test_who_cooks_or_adjusts_has_used_the_appliance(language):
     assert all(families[name] > 3 for name in USES), families
 
 
-@both
+@either
 def test_no_question_states_its_answer(language):
     for kind in ("grounding", "choice"):
         for made in blueprints(kind, language):
@@ -292,8 +293,7 @@ def named(condition, variants):
     return any(re.search(rf"(?<![0-9A-Za-z_.]){re.escape(one)}(?![0-9A-Za-z_]|\.\d)", text, re.I) for text, one in found)
 
 
-@both
-@pytest.mark.parametrize("filmed", [False, True])
+@crossed(filmed=[False, True], language=LANGUAGES)
 def test_an_assumption_names_its_answer_only_if_none_can_be_found_that_does_not(language, filmed):
     """Asked what somebody cooked last, "assume that it was soup" leaves no question; another memory's date does."""
     found = Counter()
@@ -435,7 +435,7 @@ def goals(made, plan) -> tuple[bool, ...]:
     return judge_plan(made.household, made.task.situations, plan).goals_met()
 
 
-@both
+@either
 def test_a_reference_plan_is_right_and_every_step_of_it_counts(language):
     several = 0
     for made in blueprints("plans", language, 30):
@@ -524,8 +524,7 @@ def total_reward(trajectory) -> float:
     return sum(sum(step_rewards(step.facts).values()) for step in trajectory.steps)
 
 
-@pytest.mark.parametrize("setting", ["agentic", "sole"])
-@pytest.mark.parametrize("kind", KINDS)
+@crossed(kind=KINDS, setting=["agentic", "sole"])
 def test_the_expert_succeeds_and_lazy_policies_gain_nothing(kind, setting):
     made = [blueprint(kind, language, seed, "train", setting) for language in LANGUAGES for seed in range(6)]
     for one in made:
@@ -551,6 +550,7 @@ for language in ("en", "zh"):
 """
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_bytes_in_another_process():
     done = python(MAKE)
     recipes = [{"world": "personalhome", "household": {"language": language}} for language in LANGUAGES]
@@ -564,7 +564,7 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process():
     assert done.stdout.split() == [digest.hexdigest() for digest in here]
 
 
-@both
+@either
 def test_the_splits_share_no_question_and_no_name(language):
     names, said = {}, {}
     for split in ("train", "heldout"):

@@ -157,6 +157,7 @@ def test_a_model_that_is_not_there_is_not_served() -> None:
     assert done.code == 2 and "there is no such run or model" in done.err
 
 
+@pytest.mark.long
 def test_a_talk_is_drawn_with_the_names_and_states_of_devices_whole(tmp_path: Path) -> None:
     home, file = make_home(1, HomeRecipe(devices=(8, 8), catalogue=("homeassistant",))), tmp_path / "home.json"
     save_home(home, file)

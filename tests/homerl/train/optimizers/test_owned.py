@@ -77,6 +77,7 @@ def off(run: Path, wanted: Path, begun: Path, part: str) -> float:
     return (gaps.norm() / ways.norm()).item()
 
 
+@pytest.mark.long
 def test_all_weights_in_bfloat16_learn_as_in_float32(sft, started, plain) -> None:
     """At a rate at which weights of 0.02 do not move by themselves. Forward passes in bfloat16 change the loss by 0.2 %."""
     settings = {"learning_rate": 2e-5, "max_steps": 40}

@@ -102,9 +102,10 @@ def equal_without_recompiling(model: Any, backend: str, off: float = 1e-5) -> No
     assert counters["stats"]["unique_graphs"] == graphs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lora", "backend"),
-    [pytest.param(False, "aot_eager", marks=pytest.mark.long, id="full"), pytest.param(True, "eager", id="lora")],
+    [pytest.param(False, "aot_eager", id="full"), pytest.param(True, "eager", id="lora")],
 )
 def test_an_update_is_that_of_plain_layers_and_no_length_compiles_anew(lora, backend):
     equal_without_recompiling(made(lora=lora), backend)
