@@ -121,12 +121,13 @@ def _is_name_alone(call: Call, said: str, language: str) -> bool:
     if call.service.rpartition(".")[2] != "add_item":
         return True
     heard, denying = split_words(said), denying_words(language)
-    if not denying or any(one in heard or (SPACELESS.search(one) and one in "".join(heard)) for one in denying):
+    spaced = f" {' '.join(heard)} "
+    if not denying or any(f" {one} " in spaced or (SPACELESS.search(one) and one in "".join(heard)) for one in denying):
         return False
     item, common = " ".join(split_words(str(call.args[0]))), kind_words(language).common
     if SPACELESS.search(item):
         return True
-    return f" {item} " in f" {' '.join(heard)} " and common.isdisjoint(item.split())
+    return f" {item} " in spaced and common.isdisjoint(item.split())
 
 
 def _may_mean_another(home: Home, calls: Sequence[Call], said: str) -> bool:

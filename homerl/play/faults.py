@@ -60,6 +60,10 @@ class RequestRefused(InfraError):
         return InfraError, (str(self),)
 
 
+class RequestBroken(InfraError):
+    """The server breaks on this request each time it is sent: a status 5xx, or an answer that is none."""
+
+
 class EndpointRejected(InfraError):
     """The server refuses every request: its key, path or model name is another."""
 

@@ -84,6 +84,17 @@ def only_confirms(text: str) -> bool:
     return bool(sentences) and all(signs.BARE.search(one) for one in sentences)
 
 
+def sentences_without_claims(text: str) -> list[str]:
+    """The sentences of a text without those that say that something was done; none if what is left only confirms."""
+    sentences = filter(None, map(str.strip, signs.SENTENCE_END.split(text)))
+    kept = [one for one in sentences if not (says_done(_split_questions(one).claims) or _confirms_a_deed(one))]
+    return [] if only_confirms(" ".join(kept)) else kept
+
+
+def _confirms_a_deed(sentence: str) -> bool:
+    return only_confirms(sentence) and not signs.INTERJECTION.search(_normalise(sentence))
+
+
 def admits_failure(text: str) -> bool:
     """Whether a text says that something cannot be done, is not there, or failed."""
     return signs.ADMITS.search(signs.NO_FAULT.sub(" ", _normalise(text))) is not None

@@ -14,7 +14,7 @@ Invariants:
   the agent that did nothing for it, has met the agent's failure (`has_given_cause_to_stop`). In every other case, a model
   that leaves its role is asked once more as if the agent had not spoken. It is a `UserError` with its reason only if it
   leaves its role then, too: no words of an agent can be what made it.
-- Errors of servers are an `InfraError`.
+- Errors of servers are an `InfraError`, unless the server errs at the agent's words and at no others.
 - Only the recipe decides who speaks. All LLM users of a run share one `SharedEndpoint`, so that the least busy replica is
   chosen among all requests, and usage is counted in one place.
 """
@@ -39,7 +39,7 @@ from homerl.envs.core.messages import Message, replace_surrogates
 from homerl.models.endpoint.endpoint import derive_seed, make_endpoint, tokens_of
 from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings, UserSettings
 from homerl.play.episode import Episode
-from homerl.play.faults import RequestRefused, UserError
+from homerl.play.faults import RequestBroken, RequestRefused, UserError
 from homerl.play.loop import User, has_claimed_done, has_done_nothing, has_given_cause_to_stop
 from homerl.play.situation import IntentProtocol, Utterance
 from homerl.play.tool_call_parser import strip_thoughts_and_controls
@@ -215,14 +215,21 @@ class LLMUser:
         """The user's answer to what the agent has said.
 
         If its model leaves its role, or its server refuses the request, as for too many words or such as a filter takes
-        out, it is asked again without any word of the agent.
+        out, it is asked again without any word of the agent. So it is if its server breaks; but if it breaks for a while and
+        not for these words, it takes them then, and is heard.
         """
         nothing = Utterance("", requests=0)
         try:
             said, fault, spent = await self._ask_for_answer(episode, persona, intents, nothing)
-        except RequestRefused:
+        except (RequestRefused, RequestBroken) as error:
             if not episode.steps:
                 raise
+            if isinstance(error, RequestBroken):
+                without = await self._ask_for_answer(episode, persona, intents, nothing, hears_agent=False)
+                try:
+                    return await self._ask_for_answer(episode, persona, intents, without[2])
+                except RequestBroken:  # again, though it takes other words: it is for these
+                    return without
             spent = nothing
         else:
             if not fault or not episode.steps or is_failure_of_agent(fault, said.say, episode):

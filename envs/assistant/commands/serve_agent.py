@@ -84,6 +84,7 @@ def serve_agent(
     for did in allow or ():
         check_option_value("--allow", did, twin.plan.devices_by_did)
     name, factory = context.obj.agents(model, served, cpu, max_tokens, patience)
+    name = name if real else f"{name} (simulated home)"  # as it is in the log, too
     guard = Guard(frozenset(allow or ()))
     factory = _with_first_agent(first, factory, lambda: (real and real.spoken) or asked["language"])
     house = CaretakerSettings(

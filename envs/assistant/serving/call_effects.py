@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -29,6 +30,9 @@ from homerl.envs.homeenv.sim.rules import HomeRule, RuleProgress
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType
 
+INDIRECT = frozenset(  # their effects are not in the twin; the last ones have no devices, but automations call them
+    "script scene automation button input_button group remote rest_command shell_command python_script pyscript mqtt".split()
+)
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
 ON, OFF = frozenset("on idle playing paused buffering".split()), frozenset(("off", "standby"))  # states of media players
 OF_NUMBER, OF_RANGE = 0.02, 0.01  # the shares of a number, and of its range, by which devices round at most
@@ -141,6 +145,22 @@ def is_already_so(home: Home, call: TwinCall) -> bool:
     except Refused:
         return False
     return not any(_visible_changes(home, twin))
+
+
+def find_moved_dids(home: Home, calls: Iterable[TwinCall], members: Links) -> set[str]:
+    """The devices that calls may move, each made where those before it were. `members` are the entities that groups list.
+
+    What a call drives beside the twin may be otherwise for those after it, whatever the twin shows.
+    """
+    twin, holders, moved, driven = home.fork(), find_holders(members), set[str](), set[str]()
+    for call in calls:
+        if call.did in driven or ANYTHING in driven or not is_already_so(twin, call):
+            moved.add(call.did)
+            driven |= _reach_of_links(_reach_of_links({call.did}, members), holders) - {call.did}
+            driven |= {ANYTHING} if entity_domain(call.did) in INDIRECT else set()
+        with suppress(Refused):  # the twin took it, where it stands now or before what an automation did since
+            twin.call(call.did, call.service, (), call.arguments)
+    return moved
 
 
 def _record_change(plan: FixedPlan, change: SlotChange, settled: Any = None) -> ChangeRecord:
@@ -269,10 +289,7 @@ def find_unseen_reach(home: Home, dids: Iterable[str], members: Links, followed:
     paths = list(_automation_paths(home, followed))
     if not paths:
         return {}
-    holders = defaultdict[str, set[str]](set)
-    for group, held in members.items():
-        for one in held:
-            holders[one].add(group)
+    holders = find_holders(members)
 
     @cache
     def reached(did: str) -> set[str]:
@@ -331,6 +348,15 @@ def _reach_of_links(dids: set[str], links: Links) -> set[str]:
         new = {other for did in new for other in links.get(did, ())} - found
         found |= new
     return found
+
+
+def find_holders(members: Links) -> dict[str, set[str]]:
+    """The groups that list an entity, by entity."""
+    holders = defaultdict[str, set[str]](set)
+    for group, held in members.items():
+        for one in held:
+            holders[one].add(group)
+    return holders
 
 
 def list_groups(home: Home) -> dict[str, tuple[str, ...]]:

@@ -27,12 +27,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Literal, cast
 
 from homerl.envs.assistant.first import MatcherFirst
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
 from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
-from homerl.envs.assistant.serving.call_effects import Effects, is_already_so
+from homerl.envs.assistant.serving.call_effects import Effects, find_moved_dids, list_groups
 from homerl.envs.assistant.serving.consent import (
     ASKED,
     Guard,
@@ -87,7 +87,7 @@ from homerl.envs.assistant.serving.real_home import (
     todo_lists_needed,
     wait_until_settled,
 )
-from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker, StreamingAgent, is_speakable
+from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker, StreamingAgent, is_free_of_calls
 from homerl.envs.assistant.serving.reply_text import (
     ASK_CODE,
     ReplyPhrases,
@@ -98,6 +98,7 @@ from homerl.envs.assistant.serving.reply_text import (
 )
 from homerl.envs.assistant.serving.secret_masking import find_password_fields, secrets_in_calls, secrets_in_reply
 from homerl.envs.assistant.serving.sentence_kind import SentenceKind, find_sentence_kind
+from homerl.envs.assistant.serving.simulated_home import SimulatedHome
 from homerl.envs.assistant.serving.spoken_ids import SpokenIds, tool_names
 from homerl.envs.core.messages import Message, text_message
 from homerl.envs.homeenv.language import list_home_languages
@@ -168,6 +169,11 @@ class Caretaker:
     def spoken_language(self) -> str:
         """The language of the home, which it tells once it is reached; that of the agent until then."""
         return (self.real and self.real.spoken) or self.house.language
+
+    @property
+    def home_kind(self) -> Literal["real", "simulated"]:
+        """Whether what it does reaches the home outside."""
+        return "simulated" if isinstance(self.real, SimulatedHome) else "real"
 
     @property
     def heard_languages(self) -> tuple[str, ...]:
@@ -344,17 +350,31 @@ class Caretaker:
         episode = Episode.from_situation(situation, limits)
         episode.messages += recent_messages(sentence.dialogue)[:-1]
         agent, ids = self.agents(), SpokenIds(seen.home, tool_names(episode.world.tools))
+        tried, kind_search = list[tuple[ToolAttempt, ...]](), None
         if sentence.speak and isinstance(agent, StreamingAgent):
+            known = list[SentenceKind]()
 
             def is_heard_as_written(text: str) -> bool:
-                return is_speakable(text, episode, seen.fields) and exchange.mask_text(ids.remove_ids(text)) == text
+                said = episode.spoken_words_of(text_message(text))
+                return (
+                    bool(known)
+                    and is_free_of_calls(text, episode, seen.fields)
+                    and exchange.mask_text(ids.remove_ids(text)) == text
+                    and self._writer(exchange).is_certain(said, known[0], looked=any(tried))
+                )
+
+            async def find_kind_and_speak(speaking: SentenceSpeaker) -> SentenceKind:
+                known.append(await self._find_kind(exchange))
+                speaking.hear_again()
+                return known[0]
 
             exchange.speaking = SentenceSpeaker(sentence.speak, is_heard_as_written)
             agent.told = exchange.speaking.hear_text
+            kind_search = asyncio.create_task(find_kind_and_speak(exchange.speaking))  # while the agent begins
         prompt = prompt_before_dialogue(episode)
         exchange.kept, self._prompt = cached_prompt_share(self._prompt, prompt), prompt
         episode.add_utterance(sentence.said)
-        spoke, tried, lists = False, list[tuple[ToolAttempt, ...]](), set[str]()
+        spoke, lists = False, set[str]()
         while episode.outcome is None and not spoke:
             if exchange.speaking:
                 exchange.speaking.start_message()
@@ -387,7 +407,7 @@ class Caretaker:
                 said = replace(said, text=ids.remove_ids(said.text), claims=ids.remove_ids(said.claims))
             kind: SentenceKind = "unknown"
             if not turn.calls and not missed:
-                kind = await asyncio.to_thread(find_sentence_kind, seen.home, sentence.said, self.spoken_language)
+                kind = await (kind_search or self._find_kind(exchange))
             words = self._writer(exchange).audible_words(said, kind, looked=any(tried))
             turn = replace(turn, words=exchange.mask_text(words.strip()))
         elif house.steps > 1 and not (
@@ -395,6 +415,11 @@ class Caretaker:
         ):  # a model that was not taught to end has one step
             turn = replace(turn, missed=(*missed, MissedAction(UNFINISHED)))
         exchange.turn = turn
+
+    async def _find_kind(self, exchange: Exchange) -> SentenceKind:
+        """What the sentence is by Home Assistant's grammar, found beside the loop."""
+        said = exchange.sentence.said
+        return await asyncio.to_thread(find_sentence_kind, exchange.seen.home, said, self.spoken_language)
 
     async def _foresee_effects(self, exchange: Exchange, twin: Home) -> Effects:
         """What the calls of a sentence could cause, worked out beside the loop, which answers others meanwhile."""
@@ -453,7 +478,7 @@ class Caretaker:
     async def _find_meant_calls(self, exchange: Exchange) -> tuple[TwinCall, ...]:
         """The calls without those on devices that the words do not clearly mean and that are already as all of them want."""
         home, calls = exchange.seen.home, exchange.turn.calls
-        moved = {call.did for call in calls if not is_already_so(home, call)}
+        moved = find_moved_dids(home, calls, {**self._guard.groups, **list_groups(home)})
         if moved >= {call.did for call in calls} or not await self._find_unclear(exchange):
             return calls
         return tuple(call for call in calls if call.did in moved or call.did not in exchange.unclear)

@@ -46,7 +46,7 @@ from homerl.envs.assistant.listing.room_and_device_names import (
     normalize_text,
     room_names,
 )
-from homerl.envs.assistant.serving.call_effects import Effects, list_groups, listed_entities
+from homerl.envs.assistant.serving.call_effects import INDIRECT, Effects, list_groups, listed_entities
 from homerl.envs.assistant.serving.exchange_journal import Proposal
 from homerl.envs.assistant.serving.live_situation import CODE, TwinCall
 from homerl.envs.assistant.serving.reply_text import is_code_question
@@ -60,9 +60,6 @@ from homerl.envs.homeenv.sim.home_plan import ANYTHING
 
 GUARD_WORDS, ANSWERS = (Path(__file__).with_name(name) for name in ("guard.yaml", "consent.yaml"))
 
-INDIRECT = frozenset(  # their effects are not in the twin; the last ones have no devices, but automations call them
-    "script scene automation button input_button group remote rest_command shell_command python_script pyscript mqtt".split()
-)
 DECLARED = frozenset(  # these say by their kind what they are: a lamp in a garage is no garage door
     "air_conditioner air_purifier ceiling_fan climate clothes_rack cover curtain dehumidifier dishwasher dryer fan "
     "humidifier lawn_mower light media_player refrigerator speaker thermostat timer todo tv vacuum washer".split()
@@ -329,6 +326,7 @@ def _harmless_pattern() -> re.Pattern[str]:
 
 
 ASKED = ("?", "？", ";")  # how a question ends
+APOSTROPHE = re.compile("['’]")
 LONGEST = 60  # signs of an answer: more words say something else
 Kind = Literal["yes", "no"]
 
@@ -366,19 +364,24 @@ def _list_phrases(kind: Kind, language: str) -> set[str]:
     """The phrases of a kind, in all languages and in the home's own."""
     own = read_yaml(ANSWERS).data["own"].get(language.partition("-")[0], {})
     other: Kind = "no" if kind == "yes" else "yes"
-    mine = _list_words(kind) | set(map(_plain_letters, own.get(kind, ())))
-    return mine - set(map(_plain_letters, own.get(other, ())))  # Polish says no for yes
+    mine = _list_words(kind) | _write_phrases(own.get(kind, ()))
+    return mine - _write_phrases(own.get(other, ()))  # Polish says no for yes
 
 
 def _list_words(key: str) -> set[str]:
     """What the file lists under a key, in all languages."""
-    return {_plain_letters(one) for words in read_yaml(ANSWERS).data[key].values() for one in words}
+    return _write_phrases(one for words in read_yaml(ANSWERS).data[key].values() for one in words)
+
+
+def _write_phrases(phrases: Iterable[str]) -> set[str]:
+    """Phrases as they are compared: each with its apostrophes as gaps, and as if speech recognition had lost them."""
+    return {_plain_letters(way) for one in phrases for way in (one, APOSTROPHE.sub("", one))}
 
 
 @cache
 def denying_words(language: str) -> frozenset[str]:
-    """The words with which a sentence of a language says that something is not wanted; none if they are not listed."""
-    return frozenset(map(_plain_letters, read_yaml(ANSWERS).data["denying"].get(language.partition("-")[0], ())))
+    """What a sentence of a language says if something is not wanted, in words like "don t"; none if they are not listed."""
+    return frozenset(_write_phrases(read_yaml(ANSWERS).data["denying"].get(language.partition("-")[0], ())))
 
 
 def _any_of_phrases(phrases: set[str]) -> str:

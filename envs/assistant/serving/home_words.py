@@ -70,7 +70,8 @@ class HomeWords:
         if part == "values" and kind in OWNERS:
             return None
         words = _read_own_words().get(self._short_language, {})
-        found: list[str | None] = [words.get(one, {}).get(part, {}).get(key.rpartition(".")[2]) for one in (kind, ANY_KIND)]
+        key = key if part == "values" else key.rpartition(".")[2]
+        found: list[str | None] = [words.get(one, {}).get(part, {}).get(key) for one in (kind, ANY_KIND)]
         return next(filter(None, found), None)
 
 

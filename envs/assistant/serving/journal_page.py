@@ -98,8 +98,10 @@ def _value_to_text(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def render_journal_page(entries: Sequence[JournalEntry], damaged: Sequence[DamagedLine] = ()) -> str:
-    """The page as HTML. Damaged lines of the log stand before the days."""
+def render_journal_page(
+    entries: Sequence[JournalEntry], damaged: Sequence[DamagedLine] = (), simulated: bool = False
+) -> str:
+    """The page as HTML. Damaged lines of the log stand before the days, and whether the served home is `simulated`."""
     journal = load_template(Path(__file__).with_name("journal.html.jinja"), plain=_path_to_words, value=_value_to_text)
     ways = {(one.mode, one.agent) for one in entries}
     return journal.render(
@@ -107,6 +109,7 @@ def render_journal_page(entries: Sequence[JournalEntry], damaged: Sequence[Damag
         meaning=MEANING,
         entries=entries,
         damaged=damaged,
+        simulated=simulated,
         badges=exchange_badges,
         lines=device_lines,
         ways=ways,

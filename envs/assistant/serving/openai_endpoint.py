@@ -2,7 +2,8 @@
 
 Invariants:
 - `/v1/models` says `"homerl": {"serves": "agent", ...}`, which no server of a model does: if one were added to Home
-  Assistant in the place of an agent, it would say "Done", and nothing would act.
+  Assistant in the place of an agent, it would say "Done", and nothing would act. Of a home file it says `"home":
+  "simulated"`, and so does its page.
 - It never returns tool calls: the caretaker makes the calls, so that Home Assistant cannot make them behind its back.
 - It admits whom `homerl.host.web_server` admits. On an address other than the loopback every request needs the key.
 - Nothing is carried out for a client that has hung up.
@@ -66,7 +67,12 @@ class AgentEndpoint:
 
     async def _answer_models(self, request: Request) -> Response:
         admit_request(request, self.address)
-        says = {"serves": "agent", "version": __version__, "mode": self.caretaker.house.mode}
+        says = {
+            "serves": "agent",
+            "version": __version__,
+            "mode": self.caretaker.house.mode,
+            "home": self.caretaker.home_kind,
+        }
         return models_response(self.caretaker.name, **says)  # by which the component knows it from a model's server
 
     async def _answer_page(self, request: Request) -> Response:
@@ -74,7 +80,7 @@ class AgentEndpoint:
 
         def render() -> str:
             log = read_journal(self.caretaker.journal.path)
-            return render_journal_page(log.entries, log.damaged)
+            return render_journal_page(log.entries, log.damaged, simulated=self.caretaker.home_kind == "simulated")
 
         return HTMLResponse(await asyncio.to_thread(render))  # a long log takes long
 

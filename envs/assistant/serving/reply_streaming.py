@@ -1,9 +1,9 @@
 """What of an answer is spoken before its last word.
 
 The rule: a sentence of the model is spoken as soon as it is whole, if guard and honesty have nothing to say about it,
-whatever comes after it. So nothing was called yet and nothing was tried in vain; the sentence claims nothing done; and it
-holds no sign of a call, a thought or a secret. After a sentence that may not be spoken, the rest waits for the end. What
-follows from calls is told at the end alone.
+whatever comes after it. So nothing was called yet and nothing was tried in vain; `ReplyWriter.is_certain` says that it is
+heard in any case; and it holds no sign of a call, a thought or a secret. A sentence that may not be spoken waits for those
+after it, and they for it. What follows from calls is told at the end alone.
 
 Invariant: what was spoken is the beginning of the reply.
 """
@@ -18,7 +18,6 @@ from homerl.envs.assistant.serving.live_situation import LiveSituation
 from homerl.envs.assistant.serving.secret_masking import mask_secrets, secrets_in_reply
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
-from homerl.play.spoken_words import says_done
 
 SENTENCE = re.compile(r"\s*\S.*?(?:[.!?…][\"'”’)]*(?=\s)|[。！？]|(?=\n))", re.DOTALL)
 SIGNS = re.compile(r"[<>{}\[\]|`=]|\w_\w")  # of calls and thoughts, and of ids
@@ -31,12 +30,12 @@ class StreamingAgent(Protocol):
     told: Callable[[str], None] | None
 
 
-def is_speakable(text: str, episode: Episode, fields: frozenset[str]) -> bool:
-    """Whether guard and honesty have nothing to say about a text of the agent. `fields` are those of passwords."""
+def is_free_of_calls(text: str, episode: Episode, fields: frozenset[str]) -> bool:
+    """Whether no call has to do with a text of the agent, and no secret is in it. `fields` are those of passwords."""
     situation, message = cast(LiveSituation, episode.situation), {"role": "assistant", "content": text}
     tried = any(step.has_failed for step in episode.steps) or any(one.rule or one.refused for one in situation.attempts)
     hidden = mask_secrets(text, secrets_in_reply(Reply(message), fields)) != text
-    return not (situation.made_calls or tried or hidden or says_done(episode.spoken_words_of(message).claims))
+    return not (situation.made_calls or tried or hidden)
 
 
 class SentenceSpeaker:
@@ -45,24 +44,30 @@ class SentenceSpeaker:
     def __init__(self, speak: Callable[[str], None], may: Callable[[str], bool]) -> None:
         self._speak, self._may = speak, may
         self.spoken = self._own = self._rest = ""
-        self._waits = False
+        self._whole = 0  # where the whole sentences of `_rest` end, which wait
 
     def start_message(self) -> None:
         """Hear the next message."""
-        self._own, self._rest, self._waits = "", "", False
+        self._own, self._rest, self._whole = "", "", 0
 
     def hear_text(self, text: str) -> None:
         """Hear the next part of a message."""
         self._rest += text
-        while not self._waits and (found := SENTENCE.match(self._rest)):
-            sentence = found[0] if self._own else found[0].lstrip()
+        while found := SENTENCE.match(self._rest, self._whole):
+            self._whole = found.end()
+            told = self._rest[: self._whole]
+            told = told if self._own else told.lstrip()
             gap = " " if self.spoken and not self._own else ""
-            if SIGNS.search(sentence) or not self._may(self.spoken + gap + sentence):
-                self._waits = True
-                return
-            self._rest = self._rest[found.end() :]
-            self._own, self.spoken = self._own + sentence, self.spoken + gap + sentence
-            self._speak(gap + sentence)
+            if SIGNS.search(told) or not self._may(self.spoken + gap + told):
+                continue
+            self._rest, self._whole = self._rest[self._whole :], 0
+            self._own, self.spoken = self._own + told, self.spoken + gap + told
+            self._speak(gap + told)
+
+    def hear_again(self) -> None:
+        """Speak what has waited, if it may be spoken now."""
+        self._whole = 0
+        self.hear_text("")
 
     def complete_reply(self, reply: str) -> str:
         """The reply with what was spoken: the last message goes on, or the reply follows. What precedes it comes last."""

@@ -4,14 +4,18 @@ Invariants:
 - What a person consents to is told in full: each change that was asked for, and each argument of a call that no change
   shows. Codes are not told, and neither is what is in a password field.
 - Where something that the agent tried was not done (`missed`), the person hears what and why, and what was done, if anything
-  was. The agent's own words follow only if they ask something or admit that something did not work. Where nothing was done,
-  they must not say that something was; then an admission is enough, and stands alone.
+  was. The agent's own words follow only if they ask something or admit that something did not work; then an admission is
+  enough, and stands alone.
 - Where nothing was called, the reply begins with the remark that nothing was switched, unless the words ask something or
   admit that something did not work. So it does if they claim success, or if the sentence is a command by Home Assistant's
   grammar and the home is not so yet; in a language that no rules read, words before a question do not count as asking.
-  Outside of `shadow` it also does if the grammar does not know the sentence and the agent used no tool, unless the sentence
-  asks how something is. So no list of words such as "OK." decides. Words that claim success, or only confirm, are left out,
-  and after a command in a language that no rules read, all but a question at the end: nobody hears a claim that is not true.
+  Outside of `shadow` it also does if the grammar does not know the sentence and the agent used no tool, or its language is
+  one that no rules read, unless the sentence asks something. So no list of words such as "OK." decides.
+- Where nothing was done, sentences that say that something was, or only confirm, are left out, and those beside them stay.
+  In a language that no rules read, a question at the end stays alone after a command or a refusal: nobody hears a claim
+  that is not true.
+- What is spoken before the reply is whole (`is_certain`) is heard whatever follows. Where the remark may follow it, rules
+  have read that it neither claims nor confirms.
 - States, attributes and services have Home Assistant's own words, if these are in the language of the sentences, else those
   of `home_words.yaml`.
 - What Home Assistant's matcher did is told in the words of the language.
@@ -42,12 +46,20 @@ from homerl.envs.core.documents.validation import did_you_mean
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import FixedPlan
-from homerl.play.spoken_words import SpokenWords, admits_failure, asks_about_state, claims_success, only_confirms, says_done
+from homerl.play.spoken_words import (
+    SpokenWords,
+    admits_failure,
+    asks_about_state,
+    only_confirms,
+    says_done,
+    sentences_without_claims,
+)
 from homerl.play.tool_call_parser import parse_json_answer, strip_code_fence
 
 ASK_CODE = "question_code"  # the text that asks for a code
 FILE = Path(__file__).parent / "words.yaml"
 READ = ("en", "zh")  # languages in which rules know what a sentence claims
+QUESTION_MARKS = ("?", "？", "؟", ";")
 FULL_WIDTH = ("。", "！", "？", "）")  # no space stands after a sentence that ends with one of them
 
 
@@ -114,7 +126,7 @@ MOST_TOLD = 4  # calls that are told one by one
 UNSPEAKABLE = re.compile(r"\s*\S*[\\^$|\[\]{}<>]\S*")  # such as the regular expression of a lock's code
 ENTITY_ID = re.compile(r"\b[a-z_]+\.([a-z][a-z0-9_]*)\b")
 BRACKETS = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
-LAST_QUESTION = re.compile(r"[^.?!;。？！；\s][^.?!;。？！；\n]*[?？]\s*$")
+LAST_QUESTION = re.compile(r"[^.?!;。？！；؟\s][^.?!;。？！；؟\n]*[?？؟]\s*$")
 SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
 
 
@@ -189,28 +201,41 @@ class ReplyWriter:
         if self.exchange.sentence.wants_json and is_json_answer(said.text):
             return strip_code_fence(said.text)  # data claims nothing
         if turn.missed:
-            claims = not turn.calls and says_done(said.claims)
-            return said.text if (said.question or admits_failure(said.text)) and not claims else ""
+            asks = said.question or admits_failure(said.text)
+            return (said.text if turn.calls else self._leave_out_claims(said.text, "command")) if asks else ""
         if turn.calls or not self._may_be_taken_for_done(said, kind, looked):
             return said.text
-        remark, question = self.words.fill_phrase("idle"), LAST_QUESTION.search(said.text)
+        return join_sentences(self.words.fill_phrase("idle"), self._leave_out_claims(said.text, kind))
+
+    def is_certain(self, said: SpokenWords, kind: SentenceKind, looked: bool) -> bool:
+        """Whether the person hears these words, with which a message begins, whatever the agent says and does after them."""
+        if says_done(said.claims):
+            return False
+        if not self._may_be_taken_for_done(said, kind, looked):
+            return True
+        return self.words.reads_claims and kind != "command" and not only_confirms(said.text)
+
+    def _leave_out_claims(self, text: str, kind: SentenceKind) -> str:
+        """The sentences of a text that claim nothing done, as far as rules read them."""
         if kind == "command" and not self.words.reads_claims:  # what stands before a question may claim that it was done
-            return join_sentences(remark, question.group() if question else "")
-        untrue = claims_success(said.claims) or only_confirms(said.text)
-        return join_sentences(remark, "" if untrue else said.text)
+            question = LAST_QUESTION.search(text)
+            return question.group() if question else ""
+        return join_sentences(*sentences_without_claims(text))
 
     def _may_be_taken_for_done(self, said: SpokenWords, kind: SentenceKind, looked: bool) -> bool:
         """Whether a person may believe that something was done, whatever the language of the words, such as "OK."."""
-        sentence = self.exchange.sentence
+        sentence, reads = self.exchange.sentence, self.words.reads_claims
         if asks_about_state(sentence.said) and kind != "command":
             return False
-        if claims_success(said.claims):
+        if says_done(said.claims):
             return True
-        if not said.claims.strip() or admits_failure(said.text):
+        if kind == "talk" or not said.claims.strip() or admits_failure(said.text):
             return False
-        if said.question:  # what stands before it may claim that something was done
-            return kind == "command" and not self.words.reads_claims
-        return kind == "command" or (kind == "unknown" and not looked and sentence.mode != "shadow")
+        if said.question and reads:  # else what stands before it may claim that something was done
+            return False
+        if kind == "command":
+            return True
+        return sentence.mode != "shadow" and not (looked and (reads or sentence.said.rstrip().endswith(QUESTION_MARKS)))
 
     def describe_missed_actions(self) -> str:
         """What the agent tried in vain, and why; empty if nothing."""

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 from homerl.envs.core.messages import Message
 from homerl.host.terminal import print_error
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
-from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
+from homerl.play.faults import EndpointRejected, InfraError, RequestBroken, RequestRefused
 from homerl.play.situation import Observation
 
 if TYPE_CHECKING:
@@ -182,7 +182,8 @@ class Endpoint:
 
         The content is `told` as it comes, if the server streams. What breaks off after that is not tried again.
         Raises `RequestRefused` if the server refuses this request, `EndpointRejected` if it refuses every request (key,
-        path or model name), and another `InfraError` if no try succeeded in time.
+        path or model name), `RequestBroken` if the server answered the last try and had broken, and another `InfraError` if
+        no try succeeded in time.
         """
         from openai.types.chat import ChatCompletion
 
@@ -214,6 +215,7 @@ class Endpoint:
             describe_error,
             error_kind,
             find_refused_field,
+            is_broken_answer,
             is_transient_error,
             is_unavailable_error,
         )
@@ -228,7 +230,7 @@ class Endpoint:
         self._loop = loop
         begun = self.clock()
         end = begun + self.patience.deadline
-        fault, replica, tries, waits = "no replica works", None, 0, 0
+        fault, broken, replica, tries, waits = "no replica works", False, None, 0, 0
         while tries < self.patience.tries and (replica := await self._choose_replica(end, avoid=replica)):
             try:
                 answer = await self._ask_replica(replica, path, spare_fields(body, spared), kind, end, told)
@@ -241,6 +243,7 @@ class Endpoint:
                 if field := find_refused_field(error, body.keys() - spared):
                     spared = spared | {field}
                     continue
+                broken = is_broken_answer(error)
                 if not is_transient_error(error):
                     replica.note_answer()
                     self._heard = self.clock()
@@ -254,7 +257,7 @@ class Endpoint:
                     self._told = now
                     print_error(f"{self.model} at {replica.url}: no answer for {silent:.0f} s ({fault})")
                 await self._wait_for_retry(replica, waits, error, end)
-        raise InfraError(f"{self.model} did not answer ({fault})")
+        raise (RequestBroken if broken else InfraError)(f"{self.model} did not answer ({fault})")
 
     def _note_spared(self, fields: set[str]) -> None:
         """Leave out fields from now on. A temperature that is not the one asked for is said: it changes figures."""

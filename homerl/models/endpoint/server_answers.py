@@ -270,6 +270,13 @@ def is_unavailable_error(error: BaseException) -> bool:
     return isinstance(error, APIConnectionError) and not isinstance(error, APITimeoutError)
 
 
+def is_broken_answer(error: BaseException) -> bool:
+    """Whether a server has answered and had broken, which may be for the request: status 5xx but 503, or no completion."""
+    if isinstance(error, FAILED):
+        return error.status_code >= 500 and error.status_code not in BUSY
+    return isinstance(error, (APIResponseValidationError, ValueError))
+
+
 def _is_spent(error: BaseException) -> bool:
     """Whether a server says, by what it calls the error, that nobody pays any more. A limit of a minute is not meant."""
     return (

@@ -186,6 +186,7 @@ DID = re.compile(
     rf"|^\W*正在(?:{BY_HAND})(?!着|的)|已经?[开关锁](?:灯|门|窗)"
     r"|[调设升降][到至为成高低][^，。]{1,10}了$"
 )
+INTERJECTION = re.compile(rf"{LEAD}$")  # it confirms if it is all that is said
 BARE = re.compile(  # a sentence that confirms and says nothing else
     rf"{DONE}|{LEAD}$"
     r"|^\W*(?:(?:好的?|行|嗯)[，,]? *)?(?:已经?)?(?:都|全部?)?(?:好了|完成了?|搞定了?|办好了)\W*$"

@@ -17,7 +17,7 @@ from homeassistant.components import conversation
 from homeassistant.components.conversation.const import DATA_COMPONENT
 from homeassistant.components.homeassistant.exposed_entities import async_expose_entity
 from homeassistant.components.intent import async_register_timer_handler
-from homeassistant.config_entries import SOURCE_HASSIO, SOURCE_USER, ConfigEntryState
+from homeassistant.config_entries import SOURCE_HASSIO, SOURCE_USER, ConfigEntryDisabler, ConfigEntryState
 from homeassistant.const import CONF_API_KEY, CONF_URL
 from homeassistant.core import Context, HomeAssistant
 from homeassistant.data_entry_flow import FlowResultType
@@ -218,6 +218,15 @@ async def test_a_task_changes_nothing_and_gives_text_or_data(
         agent.says = lambda body, said=wrong: said
         with pytest.raises(HomeAssistantError, match="no data of this structure"):
             await task(hass, structure=structure)
+
+
+async def test_an_entry_that_was_never_set_up_has_diagnostics(hass: HomeAssistant, hass_client: Any, agent: StandIn) -> None:
+    assert await async_setup_component(hass, "diagnostics", {})
+    data = {CONF_URL: agent.url, CONF_API_KEY: KEY}
+    entry = MockConfigEntry(domain=DOMAIN, title="homerl", data=data, disabled_by=ConfigEntryDisabler.USER)
+    entry.add_to_hass(hass)
+    told = await get_diagnostics_for_config_entry(hass, hass_client, entry)
+    assert told["agent"]["model"] == "tiny" and told["entry"]["state"] == "not_loaded" and not told["last_failures"]
 
 
 async def test_diagnostics_tell_what_failed_and_nothing_secret(

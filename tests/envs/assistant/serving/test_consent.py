@@ -23,11 +23,13 @@ YES = (
     "yes|Yes, please!|ok do it|yeah go ahead|alright|All right then, do it.|okay okay|sure, thanks|"
     "Ja, mach das bitte|Jawohl|"
     "oui vas-y|D’accord|sí|Si por favor|claro|va bene, procedi|ja doe maar|jasne, zrób to|sim, pode fazer|да, давай|конечно|"
+    "thats fine|cest bon|d accord|"
     "ja tack|gør det|ano prosím|kyllä kiitos|evet lütfen|так, зроби це|ναι|好的，做吧|可以|はい、お願いします|네 해주세요"
 )
 NO = (
     "no|No thanks|don't do it|of course not|Nein danke|vergiss es|non merci|rien du tout|no importa|"
-    "lascia perdere|laat maar|nie, anuluj|deixa lá|glöm det|glem det|boşver|算了|不要|不可以|いいえ|아니요|no, please don’t"
+    "lascia perdere|laat maar|nie, anuluj|deixa lá|glöm det|glem det|boşver|算了|不要|不可以|いいえ|아니요|no, please don’t|"
+    "dont|don t do it|i d rather not"
 )
 NEITHER = (
     "yes but not the door|yes, and open the window|yes, in ten minutes|ok but only the lamp|not sure|maybe|yes?|ok?|please|"

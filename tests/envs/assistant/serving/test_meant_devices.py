@@ -16,7 +16,7 @@ from written_home import Row, written_home
 
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.listing_files import load_listing
-from homerl.envs.assistant.serving.call_effects import is_already_so
+from homerl.envs.assistant.serving.call_effects import find_moved_dids, is_already_so, list_groups
 from homerl.envs.assistant.serving.caretaker import CaretakerSettings
 from homerl.envs.assistant.serving.home_words import HomeWords
 from homerl.envs.assistant.serving.kind_words import kind_words
@@ -233,6 +233,30 @@ def test_a_call_that_nothing_names_and_that_changes_nothing_is_dropped(tmp_path:
 def test_what_is_named_is_called_though_it_is_so_already(tmp_path: Path) -> None:
     served = serve_home(home_in("en"), Says(call_of("light.hall_light", "turn_on"), "It is on."), tmp_path, ask_unclear=True)
     assert served.say("hall light") == "It is on." and [one.did for one in served.real.made] == ["light.hall_light"]
+
+
+def test_a_value_with_a_dot_is_told_as_it_is() -> None:
+    words = HomeWords("de")
+    assert words.name_of_value(None, "mode", "on") == "an" and words.name_of_value(None, "mode", "auto.on") == "auto.on"
+
+
+def test_what_a_call_before_has_changed_is_not_so_already(tmp_path: Path) -> None:
+    """A group drives its members in the real home alone, and a script may drive anything."""
+    home = written_home(
+        tmp_path,
+        Row("light.hall", "Hall", state="on"),
+        Row("light.desk", "Desk", state="on"),
+        Row("light.both", "Both", state="on", members=["light.hall", "light.desk"]),
+        Row("script.night", "Night"),
+    )
+    on, off = TwinCall("light.hall", "turn_on", {}), TwinCall("light.hall", "turn_off", {})
+    desk, both = TwinCall("light.desk", "turn_on", {}), TwinCall("light.both", "turn_off", {})
+    night = TwinCall("script.night", "turn_on", {})
+    groups = list_groups(home)
+    assert find_moved_dids(home, [on, desk], groups) == set()
+    assert find_moved_dids(home, [on, off, on], groups) == {"light.hall"}
+    assert find_moved_dids(home, [both, desk], groups) == {"light.both", "light.desk"}
+    assert find_moved_dids(home, [night, desk], groups) == {"script.night", "light.desk"}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import RULES
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.llm_agent import LLMAgent
-from homerl.play.spoken_words import claims_success, only_confirms
 
 ON, OFF, MOVE = "intent__HassTurnOn", "intent__HassTurnOff", "intent__HassSetPosition"
 MODES = get_args(Mode)
@@ -249,7 +248,7 @@ def test_an_admission_stands_alone(talk, words):
     ("words", "kept"),
     [
         ("Which of the two do you mean?", True),
-        ("I've turned it on. Which colour do you want?", False),
+        ("I've turned it on.", False),
         ("The sauna has been turned on, though I cannot see it.", False),
         ("The sauna is on.", False),
         ("The sauna is on without any errors.", False),
@@ -261,6 +260,14 @@ def test_an_admission_stands_alone(talk, words):
 def test_a_question_may_follow_and_a_claim_may_not(talk, words, kept):
     reply = talk("act", calls(SAUNA), words).say("turn on the sauna")
     assert reply.startswith("I could not do this: Sauna: turn on") and reply.endswith(words) == (kept or not words)
+
+
+def test_a_question_is_kept_without_the_claim_beside_it(talk):
+    for spoken, words in (("en", "I've turned it on. Which colour?"), ("pl", "Zrobione, sauna jest włączona! Jaki kolor?")):
+        served = talk("act", calls(SAUNA), words)
+        served.real.spoken = spoken
+        reply = served.say("turn on the sauna")
+        assert "Sauna: " in reply and reply.endswith(f". {words.rpartition('. ' if spoken == 'en' else '! ')[2]}")
 
 
 def test_an_admission_follows_what_was_done(talk):
@@ -306,34 +313,36 @@ def test_what_is_left_out_with_a_loop_is_told(talk):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("language", "said", "words", "claims"),
+    ("language", "said", "words", "kept"),
     [
-        ("en", "turn on the kitchen light", "Done, it is on.", True),
-        ("en", "can you turn on the kitchen light?", "I've turned on the Kitchen Light.", True),
-        ("en", "turn on the kitchen light", "It is already on.", True),  # it is off
+        ("en", "turn on the kitchen light", "Done, it is on.", ""),
+        ("en", "can you turn on the kitchen light?", "I've turned on the Kitchen Light.", ""),
+        ("en", "turn on the kitchen light", "It is already on.", "It is already on."),  # it is off
         ("en", "turn off the kitchen light", "It is already off.", False),
         ("en", "turn on the kitchen light", "Which one?", False),
         ("en", "turn on the kitchen light", "Which one do you want turned on?", False),
-        ("en", "turn on the kitchen light", "Done! Would you like me to dim it?", True),
-        ("en", "turn on the kitchen light", "I've turned it on. Which lamp is next?", True),
+        ("en", "turn on the kitchen light", "Done! Would you like me to dim it?", "Would you like me to dim it?"),
+        ("en", "turn on the kitchen light", "I've turned it on. Which lamp is next?", "Which lamp is next?"),
+        ("en", "turn on the kitchen light", "Done. It is 21 degrees.", "It is 21 degrees."),
+        ("en", "turn on the kitchen light", "I turned it on. I cannot dim it.", "I cannot dim it."),
         ("en", "turn on the kitchen light", "I cannot do that.", False),
         ("en", "did you turn on the light?", "Yes, I've turned it on.", False),
         ("en", "is it warm?", "It is 21 degrees.", False),
         ("en", "can you check whether the door is locked?", "The door is now locked.", False),
         ("en", "turn on all lamps", "Nothing has been turned on.", None),
         ("zh", "帮我看看灯关了没有", "灯已经关了。", False),
-        ("zh", "把厨房的灯打开好吗", "好的，已经打开了。", True),
-        ("zh", "打开厨房的灯", "好的，已经打开了。", True),
+        ("zh", "把厨房的灯打开好吗", "好的，已经打开了。", ""),
+        ("zh", "打开厨房的灯", "好的，已经打开了。现在是21度。", "现在是21度。"),
         ("zh", "打开厨房的灯", "灯本来就开着。", None),
         ("zh", "灯开着吗", "开着的。", False),
     ],
 )
-def test_a_claim_without_a_call_is_remarked_upon(talk, mode, language, said, words, claims):
+def test_a_claim_without_a_call_is_remarked_upon_and_left_out(talk, mode, language, said, words, kept):
     served = talk(mode, words, language=language)
     idle = ReplyPhrases(language).fill_phrase("idle")
-    claims = mode != "shadow" if claims is None else claims  # where nothing tells what the sentence is
-    false = claims_success(words) or only_confirms(words)  # is not heard at all
-    assert served.say(said) == (join_sentences(idle, "" if false else words) if claims else words)
+    if kept is None:  # nothing tells what the sentence is
+        kept = False if mode == "shadow" else words
+    assert served.say(said) == (words if kept is False else join_sentences(idle, kept))
     assert served.journal.read_entries()[-1].outcome == "said"
 
 
@@ -378,6 +387,21 @@ def test_a_question_after_a_statement_does_not_stand_alone_where_no_rules_read_i
     question = re.split(r"(?<=[.!]) ", words)[-1]
     assert served.say(said) == join_sentences(ReplyPhrases("en", spoken).fill_phrase("idle"), question)
     assert served.say(said) == "Which one?"
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "heard"),
+    [
+        ("mach es gemütlich", "Erledigt. Es sind 21 Grad.", "Es sind 21 Grad."),
+        ("mach es gemütlich", "Gemacht, alles aus. Sonst noch etwas?", "Gemacht, alles aus. Sonst noch etwas?"),
+        ("wird es heute gemütlich?", "Es sind 21 Grad.", None),
+    ],
+)
+def test_who_only_looked_does_not_stand_alone_where_no_rules_read_it(talk, said, words, heard):
+    """The sentences are none of Home Assistant's, and the agent has looked at the home."""
+    served = talk("act", calls(("homeassistant__GetLiveContext", {})), words)
+    served.real.spoken = "de"
+    assert served.say(said) == (join_sentences(ReplyPhrases("en", "de").fill_phrase("idle"), heard) if heard else words)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from serving import Says, call_of, device_of, serve_home
 import homerl
 from homerl.envs.assistant.serving import caretaker
 from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint, parse_dialogue
+from homerl.envs.assistant.serving.simulated_home import SimulatedHome
 from homerl.envs.core.documents import InputError
 from homerl.host.web_server import ServerAddress
 from homerl.play.situation import Observation, Reply
@@ -62,7 +63,15 @@ def post(port: int, body: bytes, headers: dict[str, str]) -> int:
 def test_it_says_that_it_is_an_agent(running):
     _, _, port = running
     (model,) = json.loads(get(port, "/v1/models").read())["data"]
-    assert model["homerl"] == {"serves": "agent", "version": homerl.__version__, "mode": "act"}
+    assert model["homerl"] == {"serves": "agent", "version": homerl.__version__, "mode": "act", "home": "real"}
+    assert "simulated" not in get(port, "/").read().decode()
+
+
+def test_a_simulated_home_is_told_as_one(home, tmp_path):
+    served = serve_home(home, Says(), tmp_path, real=SimulatedHome())
+    with running_at(AgentEndpoint(served.caretaker, ServerAddress()).build_agent_app()) as port:
+        (model,) = json.loads(get(port, "/v1/models").read())["data"]
+        assert model["homerl"]["home"] == "simulated" and "The home is simulated" in get(port, "/").read().decode()
 
 
 def test_a_chat_acts_whole_and_streamed(running):

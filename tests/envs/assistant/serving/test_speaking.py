@@ -23,6 +23,7 @@ from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint
 from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker
 from homerl.envs.assistant.serving.reply_text import spoken_error
 from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.tasks.sentences.matching import load_hassil_sentences
 from homerl.host.web_server import ServerAddress
 from homerl.models.endpoint.endpoint import Endpoint as Model
 from homerl.models.endpoint.endpoint import Patience
@@ -30,6 +31,12 @@ from homerl.models.endpoint.llm_agent import LLMAgent
 from homerl.play.tool_call_parser import parse_observed_reply
 
 DOOR = "lock.front_door"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def known_sentences() -> None:
+    """What `serve-agent` reads before it is asked."""
+    load_hassil_sentences("en")
 
 
 class Writer:
@@ -118,6 +125,32 @@ def test_what_honesty_has_a_say_in_is_not_spoken_early(talk, written, first):
     served = talk()
     heard = parts_of(served, Writer(written, "Sorry.", "Sorry."), "lamp please")
     assert len(heard) == 1 and heard[0].startswith(first) and heard[0] == served.journal.read_entries()[-1].reply
+
+
+@pytest.mark.parametrize(
+    ("spoken", "said", "written", "first"),
+    [
+        (
+            "de",
+            "schalte Bed Lamp ein",
+            "Erledigt, sie ist an. Es ist hell. Noch etwas?",
+            "Ich habe gerade nichts geschaltet.",
+        ),
+        ("de", "mach es gemütlich", "Das Licht ist an. Es ist warm.", "Ich habe gerade nichts geschaltet."),
+        ("en", "turn on the bed lamp", "It was off. It is bright.", "I switched nothing just now."),
+        ("en", "make it cosy", "OK.", "I switched nothing just now."),
+    ],
+)
+def test_what_a_remark_may_deny_is_not_spoken_before_it(talk, spoken, said, written, first):
+    served = talk()
+    served.real.spoken = spoken
+    heard = parts_of(served, Writer(written), said)
+    assert len(heard) == 1 and heard[0].startswith(first) and heard[0] == served.journal.read_entries()[-1].reply
+
+
+def test_a_confirmation_waits_for_what_comes_after_it(talk):
+    heard = parts_of(talk(), Writer("Sure! There was a bear. |It was big."), "tell a story")
+    assert heard[0] == "Sure! There was a bear." and "".join(heard).endswith("It was big. I switched nothing just now.")
 
 
 def test_nothing_is_spoken_after_a_call_before_the_guard_has_spoken(talk):

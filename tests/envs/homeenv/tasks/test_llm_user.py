@@ -198,6 +198,36 @@ def test_no_words_that_the_users_server_refuses_erase_a_failure(blueprint, perso
     assert end.outcome.is_counted and end.outcome is not Outcome.SUCCESS and not usage["errors"]
 
 
+class Breaking(ScriptedServer):
+    """A server that breaks on some words of an agent, as often as it is asked; another hangs for a while."""
+
+    fault, hangs = "errors", 0
+
+    def drawn(self, request):
+        self.hangs -= 1
+        return self.fault if "\u202e" in request["messages"][1]["content"] or self.hangs > 0 else None
+
+
+@pytest.mark.parametrize("fault", ["errors", "garbage"])
+@pytest.mark.parametrize("person", [parrot, gives_up])
+def test_no_words_on_which_the_users_server_breaks_erase_a_failure(blueprint, person, fault):
+    with Breaking(answer=person) as server:
+        server.fault = fault
+        end, usage = played(blueprint, server, Says("Hm \u202e?"), EpisodeLimits(turns=3), retries=1)
+    assert end.outcome.is_counted and end.outcome is not Outcome.SUCCESS and not usage["errors"]
+
+
+def test_words_on_which_a_server_broke_for_a_while_are_heard(blueprint):
+    class Asks(Says):
+        async def propose(self, observation, n=1):
+            server.hangs = 4  # until each try of one request has failed
+            return await super().propose(observation, n)
+
+    with Breaking(answer=gives_up) as server:
+        end, usage = played(blueprint, server, Asks("Which one?"), EpisodeLimits(turns=3), retries=2)
+    assert end.outcome is Outcome.AGENT_FAILURE and usage["requests"] == 3 and not usage["errors"]
+
+
 class Flickers:
     """An agent that turns a lamp of which nobody spoke on and off, one call a message, and then says a sentence."""
 

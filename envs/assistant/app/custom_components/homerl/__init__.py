@@ -20,7 +20,7 @@ PLATFORMS = (Platform.AI_TASK, Platform.CONVERSATION)
 
 async def async_setup_entry(hass: HomeAssistant, entry: ConfigEntry[Agent]) -> bool:
     """Set up an agent that answers. The entry keeps it if it does not, for its diagnostics."""
-    entry.runtime_data = agent = Agent(async_get_clientsession(hass), entry.data[CONF_URL], entry.data.get(CONF_API_KEY))
+    entry.runtime_data = agent = make_agent(hass, entry)
     try:
         await agent.read_facts()
     except KeyRefused as error:
@@ -29,6 +29,11 @@ async def async_setup_entry(hass: HomeAssistant, entry: ConfigEntry[Agent]) -> b
         raise ConfigEntryNotReady(f"{agent.url}: {error}") from error
     await hass.config_entries.async_forward_entry_setups(entry, PLATFORMS)
     return True
+
+
+def make_agent(hass: HomeAssistant, entry: ConfigEntry[Agent]) -> Agent:
+    """The agent at the address of an entry."""
+    return Agent(async_get_clientsession(hass), entry.data[CONF_URL], entry.data.get(CONF_API_KEY))
 
 
 async def async_unload_entry(hass: HomeAssistant, entry: ConfigEntry[Agent]) -> bool:

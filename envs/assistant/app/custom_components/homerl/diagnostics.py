@@ -19,13 +19,17 @@ from homeassistant.core import HomeAssistant
 from homeassistant.loader import async_get_integration
 from yarl import URL
 
+from . import make_agent
 from .agent import Agent, AgentError
 from .const import AS_STARTED, DOMAIN, GUARD, LANGUAGE, MODE
 
 
 async def async_get_config_entry_diagnostics(hass: HomeAssistant, entry: ConfigEntry[Agent]) -> dict[str, Any]:
-    """The diagnostics of an agent. It is asked once more, so an agent that is away now is told as its last failure."""
-    agent = entry.runtime_data
+    """The diagnostics of an agent. It is asked once more, so an agent that is away now is told as its last failure.
+
+    An entry that was never set up has no agent yet.
+    """
+    agent = getattr(entry, "runtime_data", None) or make_agent(hass, entry)
     try:
         facts = await agent.read_facts()
     except AgentError:
