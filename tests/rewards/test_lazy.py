@@ -21,7 +21,7 @@ from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser
 
 WEIGHTS = RewardWeights(collateral=0.2)  # the recipe's
-COUNT = 24
+COUNT = 48
 
 
 @cache

@@ -30,7 +30,7 @@ from homerl.envs.personalhome.sim.household import Fact, Household
 from homerl.envs.personalhome.sim.situations import load_situations
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words, load_vocabulary
 
-SEEDS = 80
+SEEDS = 150
 MANDATORY = {"refrigerator", "thermostat", "microwave", "speaker", "tv"}
 
 

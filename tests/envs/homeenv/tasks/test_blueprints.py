@@ -27,7 +27,7 @@ from homerl.envs.homeenv.tasks.intents import intent_families
 from homerl.play.words.grammar import NoSentence, split_of
 
 RECIPE = BlueprintRecipe()
-SEEDS = 80
+SEEDS = 150
 
 
 @cache
