@@ -1,9 +1,7 @@
 """The taskset for verifiers, played by verifiers itself.
 
 It needs a Python environment of its own, since verifiers pins another version of `mcp` than the extra `mcp`:
-
-    python -m venv there && there/bin/pip install 'homerl[env]' ./interop/verifiers pytest pytest-timeout
-    there/bin/python -m pytest --noconftest -o addopts= tests/interop/test_verifiers.py
+`scripts/check_interop --verifiers` makes one and runs it.
 """
 
 import asyncio
