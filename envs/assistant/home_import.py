@@ -48,11 +48,15 @@ from homerl.envs.assistant.automations.automation_import import (
     with_automation_texts,
 )
 from homerl.envs.assistant.automations.held_states import count_held_states, find_held_states
+from homerl.envs.assistant.automations.named_entities import list_names
 from homerl.envs.assistant.listing import listing_files as fixtures
+from homerl.envs.assistant.listing.entities_beside import find_entities_beside
 from homerl.envs.assistant.listing.entity_capabilities import Forms
 from homerl.envs.assistant.listing.entity_products import bare_product, generic_product, product_of_entity
 from homerl.envs.assistant.listing.home_listing import (
     AREAS,
+    AUTOMATIONS,
+    BESIDE,
     CONFIG,
     FORMS,
     SCRIPTS,
@@ -91,7 +95,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import MILD, REPORT, save_home
-from homerl.envs.homeenv.sim.home_plan import Link, Origin
+from homerl.envs.homeenv.sim.home_plan import Beside, Link, Origin
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 SYSTEM = "homeassistant"
@@ -116,7 +120,10 @@ def import_home(listing: Listing, everything: bool = False) -> ImportedHome:
     if not chosen:
         remedy = "expose entities (Settings, Voice assistants, Expose), or import all with --all"
         raise InputError("no entity is exposed to Assist", where="Home Assistant", remedy=remedy)
-    listing = strip_private_listing(listing, [entity.entity_id for entity in chosen])
+    kept = [entity.entity_id for entity in chosen]
+    whole, listing = listing, strip_private_listing(listing, kept)
+    named = list_names([listing.sources[AUTOMATIONS], listing.sources.get(SCRIPTS, {})])
+    listing = listing.with_sources({BESIDE: find_entities_beside(whole, kept, frozenset(named))})
     measuring_in, unsaid = with_temperature_unit(listing)
     notes += unsaid
     entities = select_entities(measuring_in, everything=True)
@@ -157,6 +164,7 @@ def import_home(listing: Listing, everything: bool = False) -> ImportedHome:
         devices={did: link for did, link in links.items() if link != Link()},
         rooms=aliases,
         storeys=storeys_from_floors(listing),
+        beside={entity: Beside(**told) for entity, told in listing.sources.get(BESIDE, {}).items()},
     )
     times = [row["last_updated"] for row in listing.sources[STATES] if row.get("last_updated")]
     newest = max(map(datetime.fromisoformat, times), default=None)

@@ -73,6 +73,8 @@ def strip_private_listing(listing: Listing, entities: Collection[str]) -> Listin
         ha.AUTOMATIONS: readable(automations),
         ha.SERVICES: of_kept(old[ha.SERVICES]),
     }
+    if ha.BESIDE in old:
+        sources[ha.BESIDE] = old[ha.BESIDE]
     if ha.SCRIPTS in old:
         sources[ha.SCRIPTS] = readable(of_kept(old[ha.SCRIPTS]))
     if ha.HISTORY in old:

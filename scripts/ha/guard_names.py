@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from homerl.envs.assistant.serving.consent import has_guard_word, has_guard_words
+from homerl.envs.assistant.listing.guard_words import has_guard_word, has_guard_words
 
 TRANSLATION = re.compile(r"homeassistant/components/(\w+)/translations/([\w-]+)\.json")
 TITLED = frozenset("alarm_control_panel lock siren valve water_heater".split())  # the name of the kind is one of devices

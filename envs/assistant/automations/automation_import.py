@@ -20,7 +20,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_actions import ActionWriter, Step, can_wait, write_script
-from homerl.envs.assistant.automations.automation_reach import acts_by_event, reach_beyond_home, reach_of_unread
+from homerl.envs.assistant.automations.automation_reach import (
+    acts_by_event,
+    keep_reachable,
+    reach_beyond_home,
+    reach_of_unread,
+)
 from homerl.envs.assistant.automations.automation_text import (
     NESTING,
     UnreadableAutomation,
@@ -111,9 +116,9 @@ def add_automations(home: Home, listing: Listing, readable: ReadableTexts) -> li
             rules = tuple(make_recorded_rule(home, one, str(kept.get("alias") or "")) for one in hidden_rules)
         except Exception as error:  # people write the texts: none ends the import of the others
             notes.append(ImportNote(entity, "automation", _explain_error(error)))
-            unfollowed += filter(None, [reach_of_unread(home, entity, kept, heard)])
+            unfollowed.append(reach_of_unread(entity, kept, heard))
             continue
-        unfollowed += filter(None, [reach_beyond_home(home, entity, kept, outside, heard)])
+        unfollowed += reach_beyond_home(entity, kept, outside, heard)
         if entity in states:
             home.rules += tuple(rule.with_progress(enabled=states[entity] == "on") for rule in rules)
         else:
@@ -123,7 +128,8 @@ def add_automations(home: Home, listing: Listing, readable: ReadableTexts) -> li
             hidden += _read_script(home, entity, readable.scripts, notes)
     if home.plan.origin is not None:
         origin = home.plan.origin.model_copy(update={"hidden": tuple(hidden), "unfollowed": tuple(unfollowed)})
-        home.plan = replace(home.plan, origin=origin)
+        reached = keep_reachable(origin, home.plan.devices_by_did)
+        home.plan = replace(home.plan, origin=origin.model_copy(update={"unfollowed": reached}))
     return notes
 
 

@@ -12,10 +12,10 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from homerl.envs.assistant.automations.automation_text import NESTED, NESTING, find_hidden_key
+from homerl.envs.assistant.automations.automation_text import NESTED, NESTING, TELLING, find_hidden_key
 from homerl.envs.assistant.automations.named_entities import (
     CLOCK_SENSORS,
     FIRED,
@@ -28,8 +28,7 @@ from homerl.envs.assistant.automations.named_entities import (
 )
 from homerl.envs.assistant.automations.triggers_and_conditions import comes_from_outside, entries_under_key, trigger_kind
 from homerl.envs.assistant.listing.home_listing import entity_domain, is_entity_id
-from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.home_plan import ANY_DEVICE, ANYTHING, Unfollowed
+from homerl.envs.homeenv.sim.home_plan import ANY_DEVICE, ANYTHING, Origin, Unfollowed
 
 OFTEN = "time_pattern"  # the kind of triggers that come again and again
 CLOCKS = ("time", OFTEN, "sun")  # kinds of triggers by the time
@@ -66,8 +65,14 @@ def follow_events(acts: Iterable[str], heard: Heard) -> tuple[str, ...]:
     for one in new:  # which grows
         if one not in found:
             found[one] = None
-            new += [*heard.get(one, ()), *heard.get(fired_event(entity_domain(one)), ())]
+            new += [*heard.get(one, ()), *(act for kind in heard if may_cause(one, kind) for act in heard[kind])]
     return tuple(one for one in found if not one.startswith(FIRED))
+
+
+def may_cause(act: str, event: str) -> bool:
+    """Whether what is acted on may cause an event, by their names: `logbook.log` causes `logbook_entry`."""
+    kind = fired_event(entity_domain(act))
+    return event == kind or event.startswith((f"{kind}_", f"{kind}."))
 
 
 def list_acts(text: Mapping[str, Any]) -> Iterable[str]:
@@ -76,26 +81,39 @@ def list_acts(text: Mapping[str, Any]) -> Iterable[str]:
     return list_targets(entries_under_key(text, "actions", "action")) if told else (ANYTHING,)
 
 
-def reach_of_unread(home: Home, id: str, text: Any, heard: Heard) -> Unfollowed | None:
-    """What an automation may do that is not understood; None if nothing here sets it off, or it acts on nothing."""
+def reach_of_unread(id: str, text: Any, heard: Heard) -> Unfollowed:
+    """What an automation may do that is not understood, and what sets it off."""
     parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
-    acts, named = follow_events((*list_acts(parts), fired_event(id)), heard), names_read(parts)
-    reads = ANY_DEVICE if OTHERS in named else devices_of_home(home, named)
-    return Unfollowed(id=id, reads=reads, acts=acts) if acts and reads else None
+    acts = follow_events((*list_acts(parts), fired_event(id)), heard)
+    return Unfollowed(id=id, reads=_reads_of_names(names_read(parts)), acts=acts)
 
 
-def reach_beyond_home(
-    home: Home, id: str, text: Mapping[str, Any], outside: tuple[str, ...], heard: Heard
-) -> Unfollowed | None:
-    """What an automation does beyond the home, or by events, whose text is understood; None if it does nothing there."""
-    caused = (one for one in list_acts(text) if fired_event(entity_domain(one)) in heard)
-    acts, reads = follow_events((*outside, *caused, fired_event(id)), heard), devices_of_home(home, names_read(text))
-    return Unfollowed(id=id, reads=reads, acts=acts) if acts and reads else None
+def reach_beyond_home(id: str, text: Mapping[str, Any], outside: tuple[str, ...], heard: Heard) -> Iterator[Unfollowed]:
+    """What an automation does that the twin does not show, whose text is understood: beyond the home, by events, by what
+    speaks, and in a run that waits now, which nobody knows of."""
+    actions = entries_under_key(text, "actions", "action")
+    acts = [*list_targets(actions)]
+    unseen = [one for one in acts if any(may_cause(one, kind) for kind in heard)]
+    unseen += list_targets(actions, lambda service: entity_domain(service) in TELLING)
+    acted = follow_events((*outside, *unseen, fired_event(id)), heard)
+    yield Unfollowed(id=id, reads=_reads_of_names(names_read(text)), acts=acted)
+    waits = dict.fromkeys(name for part in _list_waits(actions) for name in list_names(part))
+    yield Unfollowed(id=id, reads=_reads_of_names(waits), acts=follow_events(acts, heard))
 
 
-def devices_of_home(home: Home, named: Iterable[str]) -> tuple[str, ...]:
-    """The devices of the home among what is named."""
-    return tuple(did for did in named if did in home.plan.devices_by_did)
+def _reads_of_names(named: Collection[str]) -> tuple[str, ...]:
+    return ANY_DEVICE if OTHERS in named else tuple(filter(is_entity_id, named))
+
+
+def keep_reachable(origin: Origin, devices: Collection[str]) -> tuple[Unfollowed, ...]:
+    """What automations may do, of those that act on something and that something may set off: a device of the home, what
+    another one acts on, or what changes with these."""
+    may_change = origin.change_test(devices)
+    found = (
+        one if one.reads == ANY_DEVICE else one.model_copy(update={"reads": tuple(filter(may_change, one.reads))})
+        for one in origin.unfollowed
+    )
+    return tuple(one for one in found if one.reads and one.acts)
 
 
 def has_key(text: Mapping[str, Any], *keys: str) -> bool:
@@ -138,6 +156,7 @@ def _list_waits(action: Any) -> Iterator[Any]:
     if isinstance(action, Mapping):
         yield from _list_triggers(entries_under_key(action, "wait_for_trigger"))
         yield from entries_under_key(action, "wait_template")
+        yield from _list_conditions(action["repeat"]) if "repeat" in action else ()  # a loop looks again and again
         yield from (found for key in NESTING for found in _list_waits(action.get(key)))
 
 
@@ -177,19 +196,24 @@ def _comes_from_elsewhere(trigger: Any) -> bool:
     return comes_from_outside(trigger) or (trigger_kind(trigger) in CLOCKS and find_hidden_key(trigger) is None)
 
 
-def list_targets(action: Any) -> Iterator[str]:
-    """What an action, or one within it, may act on: entities, or its service where it names none, or anything."""
+def list_targets(action: Any, counts: Callable[[str], bool] | None = None) -> Iterator[str]:
+    """What an action, or one within it, may act on: entities, or its service where it names none, or anything.
+
+    With `counts` only by the services for which it holds.
+    """
     if isinstance(action, list):
-        yield from (found for one in action for found in list_targets(one))
+        yield from (found for one in action for found in list_targets(one, counts))
     if not isinstance(action, Mapping):
         return
     service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
     if service is not None:
-        yield from _list_called(action, service)
-    elif isinstance(fired := action.get("event"), str):
+        yield from _list_called(action, service) if counts is None or counts(service) else ()
+    yield from (found for key in NESTING for found in list_targets(action.get(key), counts))
+    if service is not None or counts is not None:
+        return
+    if isinstance(fired := action.get("event"), str):
         yield fired_event(fired)
     yield from (one if is_entity_id(one) else ANYTHING for one in entries_under_key(action, "scene"))
-    yield from (found for key in NESTING for found in list_targets(action.get(key)))
     if action and not action.keys() & FORMS:
         yield ANYTHING
 

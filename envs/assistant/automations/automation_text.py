@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -254,6 +254,14 @@ def _kind_of_part(text: Any, *keys: str) -> str:
     return found if isinstance(found, str) else ""
 
 
+def _list_entity_ids(action: Mapping[str, Any]) -> Iterator[str]:
+    """The entities that the call of a service names by their ids, whatever the service means by them."""
+    for place in (action, *(action.get(key) for key in ("target", "data", "data_template", "service_data"))):
+        for key, value in place.items() if isinstance(place, Mapping) else ():
+            if str(key).endswith("entity_id"):
+                yield from (one for one in (value if isinstance(value, list) else [value]) if is_entity_id(one))
+
+
 def is_plain_template(text: str) -> bool:
     """Whether a template is of the common kind, and holds no text but names and states."""
     try:
@@ -413,7 +421,9 @@ class _Keeper:
         if isinstance(text, Mapping) and text.get("domain") == "mobile_app" and not service:
             text = {"action": (service := "mobile_app.notify")}
         if is_effectless_service(service) or (isinstance(text, Mapping) and "event" in text and not service):
+            told = dict.fromkeys(_list_entity_ids(text))  # such as what speaks
             text = {key: value for key, value in text.items() if key in ("action", "service", "event", "enabled")}
+            text |= {"entity_id": [*told]} if told else {}
         known = {
             "action": self.keep_name,
             "service": self.keep_name,
@@ -431,6 +441,7 @@ class _Keeper:
         known |= {"wait_template": self.keep_value, "timeout": self.keep_value, "continue_on_timeout": self.keep_value}
         known["wait_for_trigger"] = _keep_each(self.keep_trigger)
         known |= dict.fromkeys(ACTIONS, actions)
+        known["parallel"] = _keep_each(lambda one: self.keep_action({"sequence": one} if isinstance(one, list) else one))
         branch: dict[str, Keep] = {"sequence": actions, "count": self.keep_value, "for_each": self.keep_value}
         branch |= dict.fromkeys(("conditions", "while", "until"), conditions)
         known |= dict.fromkeys(BRANCHES, _keep_each(lambda one: self.keep_part(one, branch, IDLE | {"id"})))

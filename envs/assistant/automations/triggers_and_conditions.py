@@ -53,7 +53,7 @@ CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
 HELPER = re.compile(r"input_datetime\..+")
 INNER = frozenset(  # events that something in the home fires
     "state_changed call_service automation_triggered script_started timer.finished timer.started timer.cancelled "
-    "timer.paused timer.restarted state_reported entity_registry_updated".split()
+    "timer.paused timer.restarted state_reported entity_registry_updated *".split()
 )
 EVENTS = {"sunrise": "above_horizon", "sunset": "below_horizon"}
 # Quartz counts the days of the week from Sunday, which is 1

@@ -67,8 +67,9 @@ def serve_agent(
     if ha is None and home is None:
         what = "name your Home Assistant: --ha http://host:8123, or a home file to try it in: --home home.json"
         raise InputError("there is no home to act in", "--ha", what)
+    from homerl.envs.assistant.listing.guard_words import has_guard_words
     from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-    from homerl.envs.assistant.serving.consent import Guard, has_guard_words
+    from homerl.envs.assistant.serving.consent import Guard
     from homerl.envs.assistant.serving.exchange_journal import MODES, AgentJournal
     from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint
     from homerl.envs.assistant.serving.simulated_home import SimulatedHome

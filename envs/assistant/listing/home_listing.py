@@ -33,6 +33,7 @@ SERVICES = "get_services_for_target"  # by entity: the services that it supports
 AUTOMATIONS = "automation/config"  # by entity: an automation as its owner wrote it; None where it could not be read
 SCRIPTS = "script/config"  # by entity: a script as its owner wrote it; empty where none could be read
 HISTORY = "history/states"  # by entity that moves: the states in which it was; empty where there is no history
+BESIDE = "homerl/beside"  # by entity: what a guard must know of it beside what is told of it (`entities_beside.py`)
 ASSIST = "conversation"  # the assistant to which entities are exposed
 ENTITY = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+")  # the id of an entity, where other texts may stand too
 
@@ -166,6 +167,11 @@ class Listing(FrozenModel):
             seen.add(device["id"])
             area, device = device.get("area_id"), devices.get(device.get("parent_device_id"))
         return area
+
+    def device_of_entity(self, entity: str) -> Mapping[str, Any]:
+        """The row of an entity's device; empty if it has none."""
+        id = (self.sources[ENTRIES].get(entity) or {}).get("device_id")
+        return next((device for device in self.sources[DEVICES] if id is not None and device["id"] == id), {})
 
     def _read_entity(self, state: Mapping[str, Any]) -> ListedEntity:
         name, attributes = state["entity_id"], state["attributes"]

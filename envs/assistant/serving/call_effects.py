@@ -24,7 +24,7 @@ from homerl.envs.assistant.serving.secret_masking import HIDDEN
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.home_plan import ANY_DEVICE, ANYTHING, FixedPlan
+from homerl.envs.homeenv.sim.home_plan import ANY_DEVICE, ANYTHING, Beside, FixedPlan
 from homerl.envs.homeenv.sim.home_state import SlotChange
 from homerl.envs.homeenv.sim.rules import HomeRule, RuleProgress
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -40,6 +40,7 @@ FORESIGHT_SECONDS = 3600  # in which automations are followed; what still waits 
 MOST_EVENTS = 400  # in that time; where a home has more, automations are followed until then, and then perhaps they act
 PRESSED = ("button", "input_button", "notify", "scene")  # domains whose state there is when they were pressed last
 
+UNKNOWN = Beside()
 Links = Mapping[str, Iterable[str]]
 
 
@@ -296,8 +297,10 @@ def find_unseen_reach(home: Home, dids: Iterable[str], members: Links, followed:
         """What changes in the real home with a device: what it drives, and the groups of all that."""
         return _reach_of_links(_reach_of_links({did}, members), holders)
 
+    entities = {*home.plan.devices_by_did}.union(*(path.reads for path in paths))
     onward = {
-        path: set[str]().union(*(reached(did) for act in path.acts for did in _devices_meant(home, act))) for path in paths
+        path: set[str]().union(*(reached(did) for act in path.acts for did in _entities_meant(entities, act)))
+        for path in paths
     }
     ends = {path: {*path.acts} for path in paths}
     grown = True
@@ -314,12 +317,12 @@ def find_unseen_reach(home: Home, dids: Iterable[str], members: Links, followed:
     return told
 
 
-def _devices_meant(home: Home, act: str) -> list[str]:
-    """What an automation acts on: an entity, or every device of a kind, or of any."""
+def _entities_meant(entities: Iterable[str], act: str) -> list[str]:
+    """What an automation acts on: an entity, or every one of a kind, or of any."""
     kind, _, name = act.rpartition(".")
     if name != ANYTHING:
         return [act]
-    return [act, *(did for did in home.plan.devices_by_did if kind in ("", "homeassistant", entity_domain(did)))]
+    return [act, *(did for did in entities if kind in ("", "homeassistant", entity_domain(did)))]
 
 
 def _automation_paths(home: Home, followed: bool) -> Iterator[AutomationPath]:
@@ -355,19 +358,27 @@ def find_holders(members: Links) -> dict[str, set[str]]:
     holders = defaultdict[str, set[str]](set)
     for group, held in members.items():
         for one in held:
-            holders[one].add(group)
+            if one != ANYTHING:
+                holders[one].add(group)
     return holders
 
 
 def list_groups(home: Home) -> dict[str, tuple[str, ...]]:
-    """The entities that devices of a home list, such as groups their members, by device."""
-    return {device.did: listed for device in home.plan.devices if (listed := listed_entities(home, device))}
+    """What the entities of a home drive or follow, such as groups their members, by entity."""
+    beside = {did: one.lists for did, one in home.plan.origin.beside.items() if one.lists} if home.plan.origin else {}
+    return beside | {device.did: listed for device in home.plan.devices if (listed := listed_entities(home, device))}
 
 
 def listed_entities(home: Home, device: Device) -> tuple[str, ...]:
     """The entities that a device lists."""
     listed = (value for value in home.state_of(device.did).values() if isinstance(value, tuple))
-    return tuple(one for value in listed for one in value if is_entity_id(one))
+    shown = (one for value in listed for one in value if is_entity_id(one))
+    return tuple(dict.fromkeys((*shown, *facts_beside(home, device.did).lists)))
+
+
+def facts_beside(home: Home, did: str) -> Beside:
+    """What the origin of a home tells of an entity beside its device."""
+    return home.plan.origin.beside.get(did, UNKNOWN) if home.plan.origin else UNKNOWN
 
 
 def compare_change(change: ChangeRecord, home: Home) -> ChangeRecord:

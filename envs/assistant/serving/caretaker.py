@@ -92,7 +92,7 @@ from homerl.envs.assistant.serving.reply_text import (
     ASK_CODE,
     ReplyPhrases,
     ReplyWriter,
-    is_json_answer,
+    find_json_answer,
     join_sentences,
     spoken_error,
 )
@@ -402,7 +402,7 @@ class Caretaker:
         turn = exchange.turn = replace(exchange.turn, refusals=tuple(map(exchange.mask_text, refused)), missed=missed)
         if spoke:
             said = episode.spoken_words_of(episode.messages[-1])
-            if not (sentence.wants_json and is_json_answer(said.text)):
+            if not (sentence.wants_json and find_json_answer(said.text) is not None):
                 ids = SpokenIds(seen.home, (*ids.tools, *(one.tool for one in situation.attempts)))
                 said = replace(said, text=ids.remove_ids(said.text), claims=ids.remove_ids(said.claims))
             kind: SentenceKind = "unknown"

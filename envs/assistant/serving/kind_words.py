@@ -17,8 +17,8 @@ from functools import lru_cache
 from itertools import cycle, islice
 from typing import Any
 
+from homerl.envs.assistant.listing.guard_words import strip_accents
 from homerl.envs.assistant.listing.room_and_device_names import SPACELESS, normalize_text
-from homerl.envs.assistant.serving.consent import strip_accents
 from homerl.envs.core.documents import InputError
 
 FEW = 2  # domains that share a word or a sentence: what more of them share tells nothing

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -54,7 +55,7 @@ from homerl.play.spoken_words import (
     says_done,
     sentences_without_claims,
 )
-from homerl.play.tool_call_parser import parse_json_answer, strip_code_fence
+from homerl.play.tool_call_parser import parse_model_json, strip_code_fence
 
 ASK_CODE = "question_code"  # the text that asks for a code
 FILE = Path(__file__).parent / "words.yaml"
@@ -103,9 +104,15 @@ def join_sentences(*sentences: str) -> str:
     return text
 
 
-def is_json_answer(text: str) -> bool:
-    """Whether a text is data, for which a request may have asked."""
-    return parse_json_answer(text)[1] is None
+def find_json_answer(text: str) -> str | None:
+    """The data of a text, for which a request has asked: all of it, or what is fenced or in brackets among words. None if
+    there is none; a text in quotes says something, and is no data."""
+    text = text.lstrip("\ufeff")
+    for part in (strip_code_fence(text), *FENCED.findall(text), *BRACKETED.findall(text)):
+        with suppress(ValueError, RecursionError):
+            if not isinstance(parse_model_json(part), str):
+                return part.strip()
+    return None
 
 
 def is_code_question(said: str) -> bool:
@@ -126,6 +133,8 @@ MOST_TOLD = 4  # calls that are told one by one
 UNSPEAKABLE = re.compile(r"\s*\S*[\\^$|\[\]{}<>]\S*")  # such as the regular expression of a lock's code
 ENTITY_ID = re.compile(r"\b[a-z_]+\.([a-z][a-z0-9_]*)\b")
 BRACKETS = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
+FENCED = re.compile(r"(?:```|~~~)\w*\n(.*?)\n?(?:```|~~~)", re.DOTALL)
+BRACKETED = re.compile(r"\{.*\}|\[.*\]", re.DOTALL)
 LAST_QUESTION = re.compile(r"[^.?!;。？！；؟\s][^.?!;。？！；؟\n]*[?？؟]\s*$")
 SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
 
@@ -198,8 +207,8 @@ class ReplyWriter:
         `kind` is that of the sentence by Home Assistant's grammar, and `looked` tells whether the agent used any tool.
         """
         turn = self.exchange.turn
-        if self.exchange.sentence.wants_json and is_json_answer(said.text):
-            return strip_code_fence(said.text)  # data claims nothing
+        if self.exchange.sentence.wants_json and (data := find_json_answer(said.text)) is not None:
+            return data  # which claims nothing
         if turn.missed:
             asks = said.question or admits_failure(said.text)
             return (said.text if turn.calls else self._leave_out_claims(said.text, "command")) if asks else ""

@@ -340,8 +340,10 @@ def _resume_rules_and_air(home: Home, record: HomeRecord) -> None:
     ids = [rule.id for rule in (*home.rules, *make_hidden_rules(home))]
     if len(set(ids)) < len(ids):
         raise ValueError("two automations have the same id")
-    for one in home.plan.origin.unfollowed if home.plan.origin else ():
-        if one.reads != ANY_DEVICE and (unknown := set(one.reads) - home.plan.devices_by_did.keys()):
+    origin = home.plan.origin
+    may_change = origin.change_test(home.plan.devices_by_did) if origin else bool
+    for one in origin.unfollowed if origin else ():
+        if one.reads != ANY_DEVICE and (unknown := {read for read in one.reads if not may_change(read)}):
             raise ValueError(f"automation {one.id} reads device '{min(unknown)}', which does not exist")
     airs = [record.air[room.id] for room in home.plan.rooms if room.id in record.air]
     moving = [

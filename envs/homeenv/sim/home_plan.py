@@ -15,7 +15,7 @@ The docstrings of the models are descriptions in docs/schemas.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from functools import cached_property, lru_cache
@@ -268,13 +268,22 @@ ANYTHING = "anything"  # what one acts on of which nothing is known, also behind
 
 
 class Unfollowed(Model):
-    """An automation there that cannot be played here. `reads` are the devices whose change may make it act, `*` for any."""
+    """An automation there that cannot be played here, or what is not played of one. `reads` are the entities whose change
+    may make it act, `*` for any."""
 
     id: str
     reads: tuple[str, ...]
     acts: tuple[str, ...] = Field(
         description="what it acts on there: entities, else a service, or a kind of them such as lock, or anything"
     )
+
+
+class Beside(Model):
+    """What is known there of an entity beside its device, if it has one. It drives or follows what it `lists`, where
+    `anything` may stand. Whether it is to be `guarded`, its names tell, which are not kept."""
+
+    guarded: bool = False
+    lists: tuple[str, ...] = ()
 
 
 class Origin(Model):
@@ -289,20 +298,27 @@ class Origin(Model):
     storeys: tuple[Storey, ...] = Field((), description="its floors; where there are none, those of the rooms' numbers")
     hidden: tuple[Hidden, ...] = Field((), description="automations that only a served twin plays")
     unfollowed: tuple[Unfollowed, ...] = ()
+    beside: dict[str, Beside] = Field({}, description="by entity, also of those that are not in the home")
 
     def link_of_device(self, did: str) -> Link:
         """A device's names there."""
         return self.devices.get(did, SAME)
 
+    def change_test(self, devices: Collection[str]) -> Callable[[str], bool]:
+        """A test of whether an entity may change: with these devices, or because an automation acts on it."""
+        known = {*devices, *self.beside}.union(*(one.acts for one in self.unfollowed))
+        kinds = {kind for kind, _, name in (one.rpartition(".") for one in known) if name == ANYTHING}
+        return lambda name: name in known or "" in kinds or name.partition(".")[0] in kinds
+
     @property
     def without_guarded_parts(self) -> Origin:
         """The origin without what is for guards alone."""
-        return self.model_copy(update={"hidden": (), "unfollowed": ()})
+        return self.model_copy(update={"hidden": (), "unfollowed": (), "beside": {}})
 
     @property
     def json_text(self) -> str:
         """The origin as JSON, in which a part for guards stands only if there is one."""
-        return self.model_dump_json(exclude={part for part in ("hidden", "unfollowed") if not getattr(self, part)})
+        return self.model_dump_json(exclude={part for part in ("hidden", "unfollowed", "beside") if not getattr(self, part)})
 
     @property
     def time_zone(self) -> tzinfo:

@@ -68,11 +68,15 @@ async def stream_completion(client: AsyncOpenAI, path: str, body: Mapping[str, A
     from openai.lib.streaming.chat import ChatCompletionStreamState
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-    state = ChatCompletionStreamState()
+    from homerl.models.endpoint.server_answers import DeltaReader
+
+    state, reader = ChatCompletionStreamState(), DeltaReader()
     kind = AsyncStream[ChatCompletionChunk]
     stream = await client.post(path, body={**body, "stream": True}, cast_to=ChatCompletion, stream=True, stream_cls=kind)
     try:
         async for chunk in stream:
+            for choice in chunk.choices:
+                reader.tidy_delta(choice.delta)
             state.handle_chunk(chunk)
             for choice in chunk.choices:
                 if choice.delta.content:

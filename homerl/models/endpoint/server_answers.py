@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from openai import APIConnectionError, APIResponseValidationError, APIStatusError, APITimeoutError
 from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletionMessage
-from openai.types.chat.chat_completion_message_function_tool_call import Function
+from openai.types.chat.chat_completion_message_function_tool_call import ChatCompletionMessageFunctionToolCall, Function
 
 from homerl.envs.core.messages import replace_surrogates
 
@@ -189,10 +189,14 @@ def check_completion(answer: Any, kind: type[Kind]) -> Kind:
 def _fill_message(message: Any) -> None:
     """Complete a message in place.
 
-    Calls get an id and a type, and their arguments become JSON where a server gave an object or nothing. The parts of a
-    content become one text, and a refusal becomes the words that it is.
+    A call in the older form, `function_call`, becomes one of its calls. Calls get an id and a type, and their arguments
+    become JSON where a server gave an object or nothing. The parts of a content become one text, and a refusal becomes the
+    words that it is.
     """
-    calls = getattr(message, "tool_calls", None)
+    calls, older = getattr(message, "tool_calls", None), getattr(message, "function_call", None)
+    if older is not None and not calls and isinstance(message, ChatCompletionMessage):
+        function = Function.model_construct(name=getattr(older, "name", None), arguments=getattr(older, "arguments", None))
+        calls = message.tool_calls = [ChatCompletionMessageFunctionToolCall.model_construct(function=function)]
     for number, call in enumerate(calls if isinstance(calls, list) else ()):
         if isinstance(function := getattr(call, "function", None), Function):
             given = getattr(function, "arguments", None)
@@ -209,6 +213,43 @@ def _fill_message(message: Any) -> None:
         message.content = "".join(texts) if all(isinstance(text, str) for text in texts) else content
     if not message.content and isinstance(message.refusal, str):
         message.content = message.refusal
+
+
+class DeltaReader:
+    """Reads the parts of a streamed message as servers mean them: some number all its calls 0, or none, repeat a call's id
+    and name with each part of it, or write a content as parts."""
+
+    def __init__(self) -> None:
+        self._calls: list[dict[str, str]] = []  # the id and the name of each so far
+
+    def tidy_delta(self, delta: Any) -> None:
+        """Change a part, in place, to what the client's own reader understands."""
+        content, calls = getattr(delta, "content", None), getattr(delta, "tool_calls", None)
+        if isinstance(content, list):
+            delta.content = "".join(part["text"] for part in content if isinstance(part, dict) and part.get("text"))
+        for call in calls if isinstance(calls, list) else ():
+            id, function = getattr(call, "id", None) or "", getattr(call, "function", None)
+            name = getattr(function, "name", None) or ""
+            call.index = at = self._place_of_call(getattr(call, "index", None), id, name)
+            if at == len(self._calls):
+                self._calls.append({"id": id, "name": name})
+                continue
+            known = self._calls[at]
+            if id == known["id"]:
+                call.id = None  # the reader would write it twice
+            if name == known["name"] and function is not None:
+                function.name = None
+            known["id"], known["name"] = known["id"] or id, known["name"] or name
+
+    def _place_of_call(self, told: int | None, id: str, name: str) -> int:
+        """The number of a call: as it is told, unless another call has it, or none is."""
+        last = len(self._calls) - 1
+        if told is not None and told <= last and id in ("", self._calls[told]["id"]):
+            return told
+        if told == last + 1 or last < 0:
+            return last + 1
+        of_id = next((at for at, one in enumerate(self._calls) if id and one["id"] == id), None)
+        return of_id if of_id is not None else last + 1 if id or name else last
 
 
 def _is_readable(choice: Any) -> bool:

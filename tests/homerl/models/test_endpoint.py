@@ -1,6 +1,7 @@
 """Endpoints: real HTTP, every kind of fault, an end to every wait."""
 
 import asyncio
+import json
 import re
 import threading
 import time
@@ -144,6 +145,49 @@ def test_calls_are_read_as_servers_write_them(written, read, id, kind):
         (reply,) = asyncio.run(LLMAgent(endpoint).propose(Observation("b", tuple(ASK), ())))
     (made,) = reply.message["tool_calls"]
     assert made["id"] == ("c1" if "c1" in id else "call_0") and parse_model_json(made["function"]["arguments"]) == read
+
+
+def streamed(*deltas: str) -> str:
+    """What a server streams."""
+    chunk = '{{"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [{}]}}'
+    choices = [f'{{"index": 0, "delta": {delta}, "finish_reason": null}}' for delta in deltas]
+    return "".join(f"data: {chunk.format(choice)}\n\n" for choice in choices) + "data: [DONE]\n\n"
+
+
+def call_delta(name: str, arguments: str = "{}", **more: Any) -> str:
+    return json.dumps({"tool_calls": [{"function": {"name": name, "arguments": arguments}, **more}]})
+
+
+@pytest.mark.parametrize(
+    ("deltas", "made"),
+    [
+        ((call_delta("on", index=0, id="a"), call_delta("off", index=0, id="b")), [("a", "on", "{}"), ("b", "off", "{}")]),
+        ((call_delta("on", id="a"), call_delta("off", id="b")), [("a", "on", "{}"), ("b", "off", "{}")]),
+        ((call_delta("on", "{", index=0, id="a"), call_delta("on", "}", index=0, id="a")), [("a", "on", "{}")]),
+        ((call_delta("on", "{", id="a"), call_delta("", "}")), [("a", "on", "{}")]),
+        (('{"content": [{"type": "text", "text": "Hi"}]}',), []),
+    ],
+    ids=["all number 0", "no number", "repeated", "a part without a number", "content in parts"],
+)
+def test_streamed_calls_are_read_as_servers_number_them(deltas, made):
+    heard: list[str] = []
+    sends = {"garbage": [streamed(*deltas)], "headers": {"content-type": "text/event-stream"}}
+    with ScriptedServer(faults=Faults(garbage=1.0), **sends) as server:
+        agent = LLMAgent(Endpoint([server.url], "scripted"))
+        agent.told = heard.append
+        (reply,) = asyncio.run(agent.propose(Observation("b", tuple(ASK), ())))
+    calls = [(one["id"], *one["function"].values()) for one in reply.message.get("tool_calls", ())]
+    assert calls == made and "".join(heard) == reply.message["content"]
+
+
+@pytest.mark.parametrize("arguments", ['"{}"', "null", "{}"])
+def test_a_call_in_the_older_form_is_a_call(arguments):
+    call = f'{{"name": "query_spec", "arguments": {arguments}}}'
+    said = f'{{"role": "assistant", "content": null, "function_call": {call}}}'
+    with ScriptedServer(faults=Faults(garbage=1.0), garbage=[completion(said)]) as server:
+        (reply,) = asyncio.run(LLMAgent(Endpoint([server.url], "scripted")).propose(Observation("b", tuple(ASK), ())))
+    (made,) = reply.message["tool_calls"]
+    assert made["function"] == {"name": "query_spec", "arguments": "{}"}
 
 
 @pytest.mark.parametrize("usage", ["null", "{}", '{"prompt_tokens": 5}', '{"prompt_tokens": 5, "completion_tokens": null}'])

@@ -19,8 +19,8 @@ from scripted_server import ScriptedServer
 from serving import Says, call_of, serve_home
 from written_home import Row, written_home
 
+from homerl.envs.assistant.listing.guard_words import has_guard_words
 from homerl.envs.assistant.listing.home_listing import CONFIG
-from homerl.envs.assistant.serving.consent import has_guard_words
 from homerl.envs.assistant.serving.simulated_home import SimulatedHome
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 

@@ -12,12 +12,13 @@ from serving import Says, call_of, serve_home
 from written_home import Row, written_home
 
 from homerl.envs.assistant.home_import import ImportedHome, build_import_report, import_home
-from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, EXPOSED
+from homerl.envs.assistant.listing.guard_words import GUARD_WORDS, GUARDED, has_guard_word
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, DEVICES, ENTRIES, EXPOSED
 from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
 from homerl.envs.assistant.listing.listing_files import load_listing
 from homerl.envs.assistant.listing.room_and_device_names import is_device_named
 from homerl.envs.assistant.serving.call_effects import Effects, LaterEffects
-from homerl.envs.assistant.serving.consent import GUARD_WORDS, GUARDED, Guard, has_guard_word, is_guarded
+from homerl.envs.assistant.serving.consent import Guard, is_guarded
 from homerl.envs.assistant.serving.live_situation import LiveBlueprint, LiveSituation, TwinCall
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.messages import call_message, tool_call
@@ -346,8 +347,10 @@ def on(*entities: str, **more: Any) -> dict[str, Any]:
 def brought(tmp_path):
     """A home with automations, each a trigger and an action. Without `exposed` all is imported."""
 
-    def made(*automations: tuple[dict[str, Any], dict[str, Any]], exposed: tuple[str, ...] = ()) -> ImportedHome:
-        written_home(tmp_path, *ROWS)
+    def made(
+        *automations: tuple[dict[str, Any], dict[str, Any]], exposed: tuple[str, ...] = (), more: tuple[Row, ...] = ()
+    ) -> ImportedHome:
+        written_home(tmp_path, *ROWS, *more)
         listing = load_listing(tmp_path)
         texts = {
             f"automation.{letter}": {"alias": f"Secret {letter}", "triggers": [trigger], "actions": [action]}
@@ -771,6 +774,75 @@ def test_a_blueprint_that_was_not_filled_in_is_reached_by_its_inputs(serve, brou
     home = import_home(load_listing(tmp_path).with_sources({AUTOMATIONS: {"automation.x": text}}), everything=True).home
     assert "perhaps, by an automation: anything" in asks(serve, home, "light.hall")
     assert not asks(serve, home, "switch.x")
+
+
+FLAG = {"action": "input_boolean.turn_on", "target": {"entity_id": "input_boolean.flag"}}
+OPENER = {"action": "switch.turn_on", "target": {"entity_id": "switch.relay_9"}}
+AWAITED = {"wait_for_trigger": [{"trigger": "light.turned_on", "target": {"entity_id": "light.hall"}}]}
+LOOP = {"repeat": {"until": [{"condition": "state", "entity_id": "light.hall", "state": "on"}], "sequence": [{"delay": 9}]}}
+WEBHOOK = {"trigger": "webhook", "webhook_id": "x"}
+SPEAKS = {"action": "tts.speak", "target": {"entity_id": "tts.x"}, "data": {"media_player_entity_id": "media_player.m"}}
+BEHIND = (  # nobody exposed these
+    Row("input_boolean.flag", "Flag"),
+    Row("switch.relay_9", "Front door opener"),
+    Row("light.upstairs", "Upstairs", members=["light.hall"]),
+    Row("light.downstairs", "Downstairs", members=["switch.relay_9"]),
+    Row("media_player.m", "M", state="idle"),
+)
+
+
+@pytest.mark.parametrize(
+    ("automations", "called"),
+    [
+        (((on("light.hall"), FLAG), (on("input_boolean.flag"), UNLOCK)), "light.hall"),
+        (((on("light.hall"), OPENER),), "light.hall"),
+        (((on("light.hall"), {"action": "light.turn_on", "target": {"entity_id": "light.downstairs"}}),), "light.hall"),
+        (((on("light.upstairs"), UNLOCK),), "light.hall"),
+        (((WEBHOOK, {"sequence": [AWAITED, UNLOCK]}),), "light.hall"),  # a run of it may wait
+        (((on("switch.y"), {"sequence": [LOOP, UNLOCK]}),), "light.hall"),  # or look again and again
+        (((WEBHOOK, {"parallel": [[AWAITED, UNLOCK], [{"delay": 1}]]}),), "light.hall"),
+        (((on("light.hall"), SPEAKS), (on("media_player.m", to="playing"), UNLOCK)), "light.hall"),
+        (((on("light.hall"), {"action": "logbook.log"}), ({"trigger": "event", "event_type": "logbook_entry"}, UNLOCK)),
+         "light.hall"),
+        ((({"trigger": "event", "event_type": "*"}, UNLOCK),), "light.hall"),
+    ],
+)  # fmt: skip
+def test_what_leads_through_things_that_are_not_exposed_needs_consent(serve, brought, automations, called):
+    home = brought(*automations, exposed=(*SEEN, "lock.front_door"), more=BEHIND).home
+    again = home_from_json(json.loads(json.dumps(home_to_json(home))))
+    assert "consent" in asks(serve, again, called) and "opener" not in json.dumps(home_to_json(home))
+    assert called == "switch.x" or "*" in str(automations) or not asks(serve, home, "switch.x")
+
+
+def test_a_chain_that_ends_at_a_lamp_needs_no_consent(serve, brought):
+    home = brought((on("light.hall"), FLAG), (on("input_boolean.flag"), PORCH), exposed=SEEN, more=BEHIND).home
+    assert not asks(serve, home, "light.hall")
+
+
+def test_a_thing_drives_what_its_registry_tells(tmp_path):
+    """A relay shown as a lock, a switch that somebody wrote, a group of what is not exposed, and what a plug draws."""
+    platforms = {
+        "lock.side": "switch_as_x",
+        "switch.visitor": "template",
+        "sensor.draws": "shelly",
+        "switch.relay_1": "shelly",
+    }
+    rows = [
+        Row("switch.relay_1", "Relay 1"),
+        Row("lock.side", "Side", state="locked"),
+        Row("switch.visitor", "Visitor"),
+        Row("switch.evening", "Evening", members=["switch.relay_9"]),
+        Row("switch.relay_9", "Front door opener"),
+        Row("light.hall", "Hall Lamp"),
+        Row("sensor.draws", "Draws", state="3", device_class="power"),
+    ]
+    written_home(tmp_path, *rows)
+    entries = {one: {"entity_id": one, "aliases": [], "platform": kind, "device_id": "d"} for one, kind in platforms.items()}
+    seen = {"exposed_entities": {row.entity_id: {"conversation": row.entity_id != "switch.relay_9"} for row in rows}}
+    listing = load_listing(tmp_path).with_sources({ENTRIES: entries, EXPOSED: seen, DEVICES: [{"id": "d", "name": "Box"}]})
+    home = import_home(listing).home
+    assert guarded(home) == {"lock.side", "switch.relay_1", "switch.visitor", "switch.evening"}
+    assert "switch.relay_1" in home.plan.origin.beside["sensor.draws"].lists
 
 
 def test_an_automation_that_cannot_be_followed_and_is_harmless_needs_no_consent(serve, brought):

@@ -114,7 +114,16 @@ class SaysText:
         return [parse_observed_reply(self.text, observation)]
 
 
-DATA = ('{"anzahl": 3}', '```json\n{"anzahl": 3}\n```', '{"name": "lamp", "action": "on"}', '{"done": "It is done."}')
+AMONG_WORDS = 'Here it is:\n```JSON\n{"anzahl": 3}\n```\nDone!'
+DATA = (
+    AMONG_WORDS,
+    "[1, null, {}]",
+    "null",
+    '{"anzahl": 3}',
+    '```json\n{"anzahl": 3}\n```',
+    '{"name": "lamp", "action": "on"}',
+    '{"done": "It is done."}',
+)
 
 
 @pytest.mark.parametrize("said", DATA)
@@ -125,7 +134,8 @@ def test_the_json_that_a_task_asks_for_is_its_answer_and_no_broken_call(home, tm
     with running_at(AgentEndpoint(served.caretaker, ServerAddress()).build_agent_app()) as port:
         made = client(port).chat.completions.create(**asked, response_format={"type": "json_object"}, stream=streamed)
         parts = [chunk.choices[0].delta.content or "" for chunk in made] if streamed else [made.choices[0].message.content]
-    assert json.loads("".join(parts)) == json.loads(said.removeprefix("```json").removesuffix("```"))
+    whole = '{"anzahl": 3}' if said == AMONG_WORDS else said
+    assert json.loads("".join(parts)) == json.loads(whole.removeprefix("```json").removesuffix("```"))
 
 
 TOOL = {"type": "function", "function": {"name": "HassTurnOn", "parameters": {"type": "object", "properties": {}}}}
