@@ -121,9 +121,9 @@ def import_home(listing: Listing, everything: bool = False) -> ImportedHome:
         remedy = "expose entities (Settings, Voice assistants, Expose), or import all with --all"
         raise InputError("no entity is exposed to Assist", where="Home Assistant", remedy=remedy)
     kept = [entity.entity_id for entity in chosen]
-    whole, listing = listing, strip_private_listing(listing, kept)
+    unstripped, listing = listing, strip_private_listing(listing, kept)
     named = list_names([listing.sources[AUTOMATIONS], listing.sources.get(SCRIPTS, {})])
-    listing = listing.with_sources({BESIDE: find_entities_beside(whole, kept, frozenset(named))})
+    listing = listing.with_sources({BESIDE: find_entities_beside(unstripped, kept, frozenset(named))})
     measuring_in, unsaid = with_temperature_unit(listing)
     notes += unsaid
     entities = select_entities(measuring_in, everything=True)

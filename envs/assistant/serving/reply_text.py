@@ -108,7 +108,8 @@ def find_json_answer(text: str) -> str | None:
     """The data of a text, for which a request has asked: all of it, or what is fenced or in brackets among words. None if
     there is none; a text in quotes says something, and is no data."""
     text = text.lstrip("\ufeff")
-    for part in (strip_code_fence(text), *FENCED.findall(text), *BRACKETED.findall(text)):
+    parts: list[str] = [strip_code_fence(text), *FENCED.findall(text), *BRACKETED.findall(text)]
+    for part in parts:
         with suppress(ValueError, RecursionError):
             if not isinstance(parse_model_json(part), str):
                 return part.strip()
