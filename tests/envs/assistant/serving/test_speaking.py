@@ -36,7 +36,8 @@ DOOR = "lock.front_door"
 @pytest.fixture(scope="module", autouse=True)
 def known_sentences() -> None:
     """What `serve-agent` reads before it is asked."""
-    load_hassil_sentences("en")
+    for language in ("en", "de"):
+        load_hassil_sentences(language)
 
 
 class Writer:
@@ -132,12 +133,12 @@ def test_what_honesty_has_a_say_in_is_not_spoken_early(talk, written, first):
     [
         (
             "de",
-            "schalte Bed Lamp ein",
+            "schalte TV ein",
             "Erledigt, sie ist an. Es ist hell. Noch etwas?",
             "Ich habe gerade nichts geschaltet.",
         ),
         ("de", "mach es gemütlich", "Das Licht ist an. Es ist warm.", "Ich habe gerade nichts geschaltet."),
-        ("en", "turn on the bed lamp", "It was off. It is bright.", "I switched nothing just now."),
+        ("en", "turn on the TV", "It was off. It is bright.", "I switched nothing just now."),
         ("en", "make it cosy", "OK.", "I switched nothing just now."),
     ],
 )
