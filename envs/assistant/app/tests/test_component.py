@@ -220,12 +220,13 @@ async def test_a_task_changes_nothing_and_gives_text_or_data(
             await task(hass, structure=structure)
 
 
+@pytest.mark.usefixtures("entry")  # another agent, for which the integration is loaded
 async def test_an_entry_that_was_never_set_up_has_diagnostics(hass: HomeAssistant, hass_client: Any, agent: StandIn) -> None:
     assert await async_setup_component(hass, "diagnostics", {})
     data = {CONF_URL: agent.url, CONF_API_KEY: KEY}
-    entry = MockConfigEntry(domain=DOMAIN, title="homerl", data=data, disabled_by=ConfigEntryDisabler.USER)
-    entry.add_to_hass(hass)
-    told = await get_diagnostics_for_config_entry(hass, hass_client, entry)
+    unused = MockConfigEntry(domain=DOMAIN, title="unused", data=data, disabled_by=ConfigEntryDisabler.USER)
+    unused.add_to_hass(hass)
+    told = await get_diagnostics_for_config_entry(hass, hass_client, unused)
     assert told["agent"]["model"] == "tiny" and told["entry"]["state"] == "not_loaded" and not told["last_failures"]
 
 
