@@ -128,7 +128,8 @@ def validate_instance(suite: Suite, instance: SuiteInstance, setting: str) -> In
         for what, agent in suite.near_misses(instance, setting) or ():
             must_fail(f"a near miss ({what})", _play_spec(spec, agent))
         stepwise = _play_spec(spec, world.expert(STEPWISE, 0))  # it may need more steps than there are
-        for what, trajectory in _play_without_one_act(spec, stepwise if stepwise.success else gold):
+        right = [gold, stepwise] if stepwise.success else [gold]
+        for what, trajectory in _play_without_one_act(spec, max(right, key=lambda played: len(_list_acts(played)))):
             must_fail(f"a near miss ({what})", trajectory)
     except Exception as error:  # of a stranger's code: it is a flaw of this instance, and the others are checked
         flaws.append(f"the world or its expert fails: {describe_escaped_error(error)}")
@@ -150,9 +151,7 @@ class RepeatedMessages:
 
 def _play_without_one_act(spec: EpisodeSpec, gold: Trajectory) -> Iterator[tuple[str, Trajectory]]:
     """Gold without one call that changed something, for each such call; if none did, gold without its last words."""
-    messages = [step.message for step in gold.steps]
-    changing = [(at, step) for at, step in enumerate(gold.steps) if step.facts.changed and not step.facts.closes]
-    acts = [(at, call) for at, step in changing for call in _calls_of(step.message)]
+    messages, acts = [step.message for step in gold.steps], _list_acts(gold)
     for at, call in acts:
         calls = [other for other in _calls_of(messages[at]) if other is not call]
         rest = [{**messages[at], "tool_calls": calls}] if calls else []
@@ -162,6 +161,12 @@ def _play_without_one_act(spec: EpisodeSpec, gold: Trajectory) -> Iterator[tuple
             yield f"gold without {name} in message {at + 1}", played
     if not acts and messages:
         yield "gold without its last words", _play_spec(spec, RepeatedMessages(messages[:-1]))
+
+
+def _list_acts(played: Trajectory) -> list[tuple[int, Any]]:
+    """The calls that changed something, each with the index of its message."""
+    changing = [(at, step) for at, step in enumerate(played.steps) if step.facts.changed and not step.facts.closes]
+    return [(at, call) for at, step in changing for call in _calls_of(step.message)]
 
 
 def _calls_of(message: Message) -> list[Any]:

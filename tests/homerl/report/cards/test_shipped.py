@@ -33,7 +33,7 @@ from homerl.train.offline_bases import SMOLLM2, OfflineBase
 from homerl.train.training_setup import load_chat_tokenizer, load_policy
 
 NAME, HUB = "tiny-home", "acme/Tiny-Llama"
-COMMAND = ".*python -m homerl.app.served.base_models Tiny-Llama"
+COMMAND = ".*homerl make-base Tiny-Llama"
 SYNTH = {
     "homerl": 1,
     "run": "synth",
