@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -144,7 +145,8 @@ def result_of_run(folder: Path, name: str | None = None, parameters: int | None 
         "parameters": parameters or said.get("parameters"),
         "suite": match_suite_name(rows[0]["id"], known_suites()) or file,
         "grader": _grader_of_results(counted, folder),
-        **{key: said[key] for key in ("suite_sha256", "setting", "of", "runs", "homerl", "commit", "command")},
+        **{key: said[key] for key in ("suite_sha256", "setting", "of", "runs", "homerl", "commit")},
+        "command": shlex.join(map(name_without_folders, shlex.split(said["command"]))),  # earlier versions stored folders
         "tasks": tasks,
         "n": figures["n"],
         "success": figures["success"],
@@ -163,8 +165,9 @@ def result_of_run(folder: Path, name: str | None = None, parameters: int | None 
 
 def name_without_folders(value: str | Path) -> str:
     """The name alone of a file or folder of this machine; what is none, as it is: a name on a hub has a slash too."""
-    path = Path(value).expanduser()
-    return path.absolute().name if path.is_absolute() or path.exists() else str(value)
+    path, text = Path(value).expanduser(), str(value)
+    is_path = text.startswith((".", "~")) or text.count("/") > 1 or path.is_absolute() or path.exists()
+    return path.absolute().name if is_path and "://" not in text else text
 
 
 def _grader_of_results(rows: Iterable[Mapping[str, Any]], folder: Path) -> int:

@@ -218,22 +218,23 @@ class LLMUser:
         out, it is asked again without any word of the agent. So it is if its server breaks; but if it breaks for a while and
         not for these words, it takes them then, and is heard.
         """
-        nothing = Utterance("", requests=0)
+        spent, without = Utterance("", requests=0), None
         try:
-            said, fault, spent = await self._ask_for_answer(episode, persona, intents, nothing)
+            said, fault, spent = await self._ask_for_answer(episode, persona, intents, spent)
         except (RequestRefused, RequestBroken) as error:
             if not episode.steps:
                 raise
-            if isinstance(error, RequestBroken):
-                without = await self._ask_for_answer(episode, persona, intents, nothing, hears_agent=False)
-                try:
-                    return await self._ask_for_answer(episode, persona, intents, without[2])
-                except RequestBroken:  # again, though it takes other words: it is for these
-                    return without
-            spent = nothing
-        else:
-            if not fault or not episode.steps or is_failure_of_agent(fault, said.say, episode):
-                return said, fault, spent
+            without = await self._ask_for_answer(episode, persona, intents, spent, hears_agent=False)
+            if isinstance(error, RequestRefused):
+                return without
+            try:
+                said, fault, spent = await self._ask_for_answer(episode, persona, intents, without[2])
+            except (RequestRefused, RequestBroken):  # though it takes other words: it is for these
+                return without
+        if not fault or not episode.steps or is_failure_of_agent(fault, said.say, episode):
+            return said, fault, spent
+        if without:
+            return *without[:2], spent
         return await self._ask_for_answer(episode, persona, intents, spent, hears_agent=False)
 
     async def _ask_for_answer(

@@ -225,8 +225,12 @@ def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: fl
         yield from (f"prompts: {'warning: ' * found.warns}{found.line}" for found in measured)
     yield from (f"limits: warning: {line}" for line in find_other_limits(recipe))
     misfits = [stage for stage, estimate in estimates.items() if not estimate.fits_in_memory(memory)]
-    if not misfits:
-        yield f"the recipe: good, and {'it fits the machine that you plan for' if plans else 'this machine can run it'}"
+    if not misfits and (plans or not short):
+        of_gpus = f", if each of its GPUs has {memory:g} GB" * bool(estimates and not recipe.cpu)
+        here = f"this machine can run it{of_gpus}"
+        yield f"the recipe: good, and {'it fits the machine that you plan for' if plans else here}"
+    elif not plans:
+        yield "the recipe: good, but this machine has too little memory or disk for it: see above"
     if plans:
         yield from (f"on this machine: {what}" for what in (*missing, *short))
         if misfits:

@@ -216,11 +216,12 @@ def _fill_message(message: Any) -> None:
 
 
 class DeltaReader:
-    """Reads the parts of a streamed message as servers mean them: some number all its calls 0, or none, repeat a call's id
-    and name with each part of it, or write a content as parts."""
+    """Reads the parts of a streamed message as servers mean them: some number all its calls 0, from 1, or not at all, repeat
+    a call's id and name with each part of it, or write a content as parts."""
 
     def __init__(self) -> None:
-        self._calls: list[dict[str, str]] = []  # the id and the name of each so far
+        self._calls: list[dict[str, str]] = []  # the id, the name and the arguments of each so far
+        self._newest: dict[int | None, int] = {}  # the place of the newest call of a number
 
     def tidy_delta(self, delta: Any) -> None:
         """Change a part, in place, to what the client's own reader understands."""
@@ -230,26 +231,29 @@ class DeltaReader:
         for call in calls if isinstance(calls, list) else ():
             id, function = getattr(call, "id", None) or "", getattr(call, "function", None)
             name = getattr(function, "name", None) or ""
-            call.index = at = self._place_of_call(getattr(call, "index", None), id, name)
+            told = getattr(call, "index", None)
+            call.index = self._newest[told] = at = self._place_of_call(told, id, name)
             if at == len(self._calls):
-                self._calls.append({"id": id, "name": name})
-                continue
-            known = self._calls[at]
-            if id == known["id"]:
-                call.id = None  # the reader would write it twice
-            if name == known["name"] and function is not None:
-                function.name = None
-            known["id"], known["name"] = known["id"] or id, known["name"] or name
+                self._calls.append({"id": id, "name": name, "arguments": ""})
+            else:
+                known = self._calls[at]
+                if id == known["id"]:
+                    call.id = None  # the reader would write it twice
+                if name == known["name"] and function is not None:
+                    function.name = None
+                known["id"], known["name"] = known["id"] or id, known["name"] or name
+            self._calls[at]["arguments"] += getattr(function, "arguments", None) or ""
 
     def _place_of_call(self, told: int | None, id: str, name: str) -> int:
-        """The number of a call: as it is told, unless another call has it, or none is."""
-        last = len(self._calls) - 1
-        if told is not None and told <= last and id in ("", self._calls[told]["id"]):
-            return told
-        if told == last + 1 or last < 0:
-            return last + 1
-        of_id = next((at for at, one in enumerate(self._calls) if id and one["id"] == id), None)
-        return of_id if of_id is not None else last + 1 if id or name else last
+        """The place of a call: that of its number. If another call has begun there: that of its id, or a new one."""
+        end, at = len(self._calls), self._newest.get(told)
+        if at is None:  # a part that names nothing goes on with the last call
+            return end if id or name or not end else end - 1
+        known = self._calls[at]
+        is_other_name = bool(name and known["name"] and known["arguments"] and name != known["name"])
+        if (id and known["id"] and id != known["id"]) or is_other_name:
+            return next((place for place, one in enumerate(self._calls) if id and one["id"] == id), end)
+        return at
 
 
 def _is_readable(choice: Any) -> bool:

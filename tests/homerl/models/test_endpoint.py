@@ -21,7 +21,7 @@ from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.llm_agent import LLMAgent, messages_to_send
 from homerl.models.endpoint.server_answers import is_transient_error, is_unavailable_error
 from homerl.models.endpoint.structured_answers import StructuredClient
-from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
+from homerl.play.faults import EndpointRejected, InfraError, RequestBroken, RequestRefused
 from homerl.play.situation import Observation
 from homerl.play.tool_call_parser import parse_model_json
 
@@ -79,7 +79,7 @@ def test_a_person_is_answered_by_the_next_sentence_once_the_server_is_back():
         server.answer = lambda _: {"content": "Done."}
         server.drawn = lambda _: "garbage" if server.served["garbage"] < 2 * TRIPS else None
         found, _ = ask(server, patience=patience, times=TRIPS + 1)
-    assert [type(one) for one in found[:TRIPS]] == [InfraError] * TRIPS and found[TRIPS] == "Done."
+    assert [type(one) for one in found[:TRIPS]] == [RequestBroken] * TRIPS and found[TRIPS] == "Done."
 
 
 def test_passing_faults_are_outlived():
@@ -158,6 +158,17 @@ def call_delta(name: str, arguments: str = "{}", **more: Any) -> str:
     return json.dumps({"tool_calls": [{"function": {"name": name, "arguments": arguments}, **more}]})
 
 
+def two_calls_in_parts(first: int, second: int) -> tuple[str, ...]:
+    """Two calls of these numbers, each with its id and name in its first part alone."""
+    numbered = (
+        ("on", "{", first, {"id": "a"}),
+        ("", "}", first, {}),
+        ("off", "{", second, {"id": "b"}),
+        ("", "}", second, {}),
+    )
+    return tuple(call_delta(name, part, index=number, **more) for name, part, number, more in numbered)
+
+
 @pytest.mark.parametrize(
     ("deltas", "made"),
     [
@@ -166,8 +177,18 @@ def call_delta(name: str, arguments: str = "{}", **more: Any) -> str:
         ((call_delta("on", "{", index=0, id="a"), call_delta("on", "}", index=0, id="a")), [("a", "on", "{}")]),
         ((call_delta("on", "{", id="a"), call_delta("", "}")), [("a", "on", "{}")]),
         (('{"content": [{"type": "text", "text": "Hi"}]}',), []),
+        (two_calls_in_parts(0, 0), [("a", "on", "{}"), ("b", "off", "{}")]),
+        (two_calls_in_parts(1, 3), [("a", "on", "{}"), ("b", "off", "{}")]),
     ],
-    ids=["all number 0", "no number", "repeated", "a part without a number", "content in parts"],
+    ids=[
+        "all number 0",
+        "no number",
+        "repeated",
+        "a part without a number",
+        "content in parts",
+        "0 in parts",
+        "from 1, a gap",
+    ],
 )
 def test_streamed_calls_are_read_as_servers_number_them(deltas, made):
     heard: list[str] = []

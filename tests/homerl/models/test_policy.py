@@ -167,7 +167,7 @@ def test_several_calls_words_refusals_and_turns(speaker, blueprint):
     same_as_rendered(speaker, ledger, played)
 
 
-TEXT = st.text(max_size=40)
+TEXT = st.text(max_size=40).filter(lambda text: "<|" not in text)  # the template itself takes marks in words for marks
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)

@@ -14,7 +14,7 @@ from homerl.envs.core.documents import InputError
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.endpoint_settings import refuse_secret
 from homerl.models.endpoint.server_answers import LONGEST, read_error_reason, read_error_status
-from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
+from homerl.play.faults import EndpointRejected, InfraError, RequestBroken, RequestRefused
 
 PAGE = (
     "<!DOCTYPE html>\n<html><head><title>502 Bad\nGateway &amp; more</title></head><body>nginx/1.2 at 10.0.0.7</body></html>"
@@ -123,15 +123,15 @@ def test_an_error_of_any_status_keeps_the_servers_reason(status: int) -> None:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        ({"error": {"message": "the model is overloaded", "code": 502}}, InfraError),
-        ({"error": "the model is overloaded"}, InfraError),
+        ({"error": {"message": "the model is overloaded", "code": 502}}, RequestBroken),
+        ({"error": "the model is overloaded"}, RequestBroken),
         ({"object": "error", "message": "the model is overloaded", "code": 400}, RequestRefused),
         ({"error": {"message": "the model is overloaded", "type": "invalid_request_error"}}, RequestRefused),
         ({"error": {"message": "the model is overloaded", "code": "invalid_api_key"}}, EndpointRejected),
-        ({"choices": [{"index": 0, "message": None, "error": {"message": "the model is overloaded"}}]}, InfraError),
-        ({"choices": [{"index": 0, "message": {"content": "Half"}, "error": "the model is overloaded"}]}, InfraError),
-        ({"choices": [], "error": {"message": "the model is overloaded"}}, InfraError),
-        ({"choices": None, "detail": "the model is overloaded"}, InfraError),
+        ({"choices": [{"index": 0, "message": None, "error": {"message": "the model is overloaded"}}]}, RequestBroken),
+        ({"choices": [{"index": 0, "message": {"content": "Half"}, "error": "the model is overloaded"}]}, RequestBroken),
+        ({"choices": [], "error": {"message": "the model is overloaded"}}, RequestBroken),
+        ({"choices": None, "detail": "the model is overloaded"}, RequestBroken),
     ],
 )
 def test_an_error_that_comes_as_an_answer_is_an_error_of_its_kind(answer: Any, kind: type) -> None:

@@ -242,9 +242,9 @@ PAIRS = {"home": HomeRecipe(devices=(2, 2)), "families": {"compositional/explici
 @pytest.mark.parametrize("recipe", [SENSORS, PAIRS])
 def test_a_recipe_that_asks_too_much_of_its_homes_says_so(recipe):
     earlier = Counter({"executable: plan fails": 99})
-    with pytest.raises(InputError, match=r"for seed 0: author: home offers too little \(100\)\n") as refused:
+    with pytest.raises(InputError, match=r"for seed 0: author: home offers too little \(300\)\n") as refused:
         make_home_blueprint(BlueprintRecipe(**recipe), "train", 0, earlier)
-    assert "larger homes" in refused.value.remedy and earlier.total() == 199
+    assert "larger homes" in refused.value.remedy and earlier.total() == 399
 
 
 def test_drafts_that_a_check_refuses_are_counted_and_laid_to_their_query_type(monkeypatch):
@@ -253,7 +253,7 @@ def test_drafts_that_a_check_refuses_are_counted_and_laid_to_their_query_type(mo
         return draft and replace(draft, conditions=('device("0").state == 1',))
 
     monkeypatch.setitem(intent_families(), "mine", {"broken": broken})
-    why = r"no blueprint of mine in 100 .*: executable: condition does not compile \(\d+\)"
+    why = r"no blueprint of mine in 300 .*: executable: condition does not compile \(\d+\)"
     with pytest.raises(InputError, match=why) as refused:
         make_home_blueprint(BlueprintRecipe(families={"mine": 1}), "train", 0)
     assert "query types" in refused.value.remedy and "larger homes" not in refused.value.remedy
