@@ -140,6 +140,7 @@ def test_what_honesty_has_a_say_in_is_not_spoken_early(talk, written, first):
         ),
         ("de", "mach es gemütlich", "Das Licht ist an. Es ist warm.", "Ich habe gerade nichts geschaltet."),
         ("en", "turn on the TV", "It was off. It is bright.", "I switched nothing just now."),
+        ("en", "turn on the bed lamp", "It was off. It is bright.", "I switched nothing just now."),  # no such lamp
         ("en", "make it cosy", "OK.", "I switched nothing just now."),
     ],
 )
