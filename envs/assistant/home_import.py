@@ -48,14 +48,12 @@ from homerl.envs.assistant.automations.automation_import import (
     with_automation_texts,
 )
 from homerl.envs.assistant.automations.held_states import count_held_states, find_held_states
-from homerl.envs.assistant.automations.named_entities import list_names
+from homerl.envs.assistant.entities_beside import strip_listing_for_guard
 from homerl.envs.assistant.listing import listing_files as fixtures
-from homerl.envs.assistant.listing.entities_beside import find_entities_beside
 from homerl.envs.assistant.listing.entity_capabilities import Forms
 from homerl.envs.assistant.listing.entity_products import bare_product, generic_product, product_of_entity
 from homerl.envs.assistant.listing.home_listing import (
     AREAS,
-    AUTOMATIONS,
     BESIDE,
     CONFIG,
     FORMS,
@@ -89,7 +87,6 @@ from homerl.envs.assistant.listing.room_and_device_names import (
     rooms_from_areas,
     storeys_from_floors,
 )
-from homerl.envs.assistant.privacy import strip_private_listing
 from homerl.envs.core.documents import InputError, write_atomic
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, ROOM_STATE, Room
@@ -121,9 +118,7 @@ def import_home(listing: Listing, everything: bool = False) -> ImportedHome:
         remedy = "expose entities (Settings, Voice assistants, Expose), or import all with --all"
         raise InputError("no entity is exposed to Assist", where="Home Assistant", remedy=remedy)
     kept = [entity.entity_id for entity in chosen]
-    unstripped, listing = listing, strip_private_listing(listing, kept)
-    named = list_names([listing.sources[AUTOMATIONS], listing.sources.get(SCRIPTS, {})])
-    listing = listing.with_sources({BESIDE: find_entities_beside(unstripped, kept, frozenset(named))})
+    listing = strip_listing_for_guard(listing, kept)
     measuring_in, unsaid = with_temperature_unit(listing)
     notes += unsaid
     entities = select_entities(measuring_in, everything=True)

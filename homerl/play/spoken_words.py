@@ -10,6 +10,7 @@ Invariant: all functions are pure.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from homerl.envs.core.messages import Message
 from homerl.play.tool_call_parser import parse_json_answer, parse_speech
@@ -84,15 +85,49 @@ def only_confirms(text: str) -> bool:
     return bool(sentences) and all(signs.BARE.search(one) for one in sentences)
 
 
-def sentences_without_claims(text: str) -> list[str]:
-    """The sentences of a text without those that say that something was done; none if what is left only confirms."""
-    sentences = filter(None, map(str.strip, signs.SENTENCE_END.split(text)))
-    kept = [one for one in sentences if not (says_done(_split_questions(one).claims) or _confirms_a_deed(one))]
-    return [] if only_confirms(" ".join(kept)) else kept
+def leave_out_claims(text: str, *, answers: bool = False, states: bool = False) -> str:
+    """The words that stay where nothing was done: the text as it is, unless it says that something was.
+
+    What stands beside such a claim may follow from it ("I locked the door. You are safe."). So of that text questions at
+    its end are left; where it `answers` somebody or tells what was read, also its sentences that tell no state. With
+    `states`, who tells a state claims too. Empty if the text only confirms.
+    """
+    parts = _split_sentences(text)
+    claims = [says_done(one) or _confirms_a_deed(one) or (states and tells_state(one)) for one in parts]
+    if any(claims):
+        if answers:
+            parts = [one for one, claim in zip(parts, claims, strict=True) if not (claim or tells_state(one))]
+        else:
+            asked = list(takewhile(_is_question_alone, reversed(parts)))
+            parts = asked[::-1]
+    left = "".join(parts)
+    return "" if only_confirms(left) else left
+
+
+def _split_sentences(text: str) -> list[str]:
+    """The sentences of a text, each with what stands before the next; together they are the text."""
+    ends = [found.end() for found in signs.SENTENCE_END.finditer(text)]
+    parts = list[str]()
+    for begin, end in zip([0, *ends], [*ends, len(text)], strict=True):
+        if parts and not signs.WORD.search(text, begin, end):  # "!!", a bracket, or the space between two lines
+            parts[-1] += text[begin:end]
+        else:
+            parts.append(text[begin:end])
+    return parts
+
+
+def _is_question_alone(sentence: str) -> bool:
+    lower = signs.CLOSING.sub("", sentence.strip()).lower()
+    return signs.ASKS.search(lower) is not None and not says_done(sentence)
 
 
 def _confirms_a_deed(sentence: str) -> bool:
     return only_confirms(sentence) and not signs.INTERJECTION.search(_normalise(sentence))
+
+
+def tells_state(text: str) -> bool:
+    """Whether a text says, beside its questions, how something is that can be switched: "it is on"."""
+    return signs.TELLS_STATE.search(_normalise(_split_questions(text).claims)) is not None
 
 
 def admits_failure(text: str) -> bool:

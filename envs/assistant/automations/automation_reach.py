@@ -107,13 +107,15 @@ def _reads_of_names(named: Collection[str]) -> tuple[str, ...]:
 
 def keep_reachable(origin: Origin, devices: Collection[str]) -> tuple[Unfollowed, ...]:
     """What automations may do, of those that act on something and that something may set off: a device of the home, what
-    another one acts on, or what changes with these."""
-    may_change = origin.change_test(devices)
-    found = (
-        one if one.reads == ANY_DEVICE else one.model_copy(update={"reads": tuple(filter(may_change, one.reads))})
-        for one in origin.unfollowed
-    )
-    return tuple(one for one in found if one.reads and one.acts)
+    another one of these acts on, or what changes with all that."""
+    kept = tuple(one for one in origin.unfollowed if one.acts)
+    while True:  # one that goes may have been all that set off another one
+        may_change = origin.model_copy(update={"unfollowed": kept}).change_test(devices)
+        read = (one.reads if one.reads == ANY_DEVICE else tuple(filter(may_change, one.reads)) for one in kept)
+        left = tuple(one.model_copy(update={"reads": reads}) for one, reads in zip(kept, read) if reads)
+        if left == kept:
+            return kept
+        kept = left
 
 
 def has_key(text: Mapping[str, Any], *keys: str) -> bool:

@@ -17,6 +17,7 @@ import json
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from homerl.envs.assistant.entities_beside import strip_listing_for_guard
 from homerl.envs.assistant.listing import home_listing as ha
 from homerl.envs.assistant.listing.home_listing import ListedEntity, Listing, clean_listing
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient
@@ -114,17 +115,19 @@ def is_home_running(listing: Listing) -> bool:
 
 
 def hash_home_setup(listing: Listing) -> str:
-    """A hash of all that an import makes a home of, but for states."""
+    """A hash of all that an import makes a home of, but for states: of what is exposed, of places and automations, and of
+    what the guard must know of entities that are not exposed."""
     listing, _ = clean_listing(listing)
-    entities = [
-        one.model_dump(mode="json", exclude={"state", "past"}) | {"attributes": lasting_attributes(one.attributes)}
-        for one in select_entities(listing)
-    ]
+    rows = [row | {"attributes": lasting_attributes(row["attributes"])} for row in listing.sources[ha.STATES]]
+    listing = listing.with_sources({ha.STATES: rows})
+    chosen = select_entities(listing)
+    entities = [one.model_dump(mode="json", exclude={"state", "past"}) for one in chosen]
+    beside = strip_listing_for_guard(listing, [one.entity_id for one in chosen]).sources[ha.BESIDE]
     places = [
         [{key: value for key, value in row.items() if key not in MOMENTS} for row in listing.sources[command]]
         for command in (ha.AREAS, ha.FLOORS)
     ]
-    told = [entities, places, listing.sources.get(ha.AUTOMATIONS) or {}]
+    told = [entities, places, listing.sources.get(ha.AUTOMATIONS) or {}, beside]
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 

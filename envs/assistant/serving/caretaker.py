@@ -25,7 +25,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
@@ -343,6 +343,10 @@ class Caretaker:
 
     async def _play_in_twin(self, exchange: Exchange) -> None:
         """Let the agent act in the twin for a sentence: `turn` and `effects` tell what it did there."""
+        async with AsyncExitStack() as ends:  # what runs beside the agent speaks no more afterwards
+            await self._let_agent_act(exchange, ends)
+
+    async def _let_agent_act(self, exchange: Exchange, ends: AsyncExitStack) -> None:
         sentence, seen, house = exchange.sentence, exchange.seen, self.house
         visit = LiveBlueprint(house.toolset, house.prompt_language, house.prompt, json_answers=sentence.wants_json)
         situation = LiveSituation.begin_visit(seen.home, visit)
@@ -371,6 +375,7 @@ class Caretaker:
             exchange.speaking = SentenceSpeaker(sentence.speak, is_heard_as_written)
             agent.told = exchange.speaking.hear_text
             kind_search = asyncio.create_task(find_kind_and_speak(exchange.speaking))  # while the agent begins
+            ends.push_async_callback(_end_task, kind_search)
         prompt = prompt_before_dialogue(episode)
         exchange.kept, self._prompt = cached_prompt_share(self._prompt, prompt), prompt
         episode.add_utterance(sentence.said)
@@ -379,6 +384,8 @@ class Caretaker:
             if exchange.speaking:
                 exchange.speaking.start_message()
             (reply,) = await replies_from(agent, episode)
+            if kind_search:  # so that what is spoken of a message depends on no speed
+                await asyncio.wait([kind_search])
             exchange.secrets |= secrets_in_reply(reply, seen.fields)
             if self.real is not None:
                 needed = {*todo_lists_needed(situation.home, reply, house.toolset)} - lists
@@ -417,9 +424,9 @@ class Caretaker:
         exchange.turn = turn
 
     async def _find_kind(self, exchange: Exchange) -> SentenceKind:
-        """What the sentence is by Home Assistant's grammar, found beside the loop."""
-        said = exchange.sentence.said
-        return await asyncio.to_thread(find_sentence_kind, exchange.seen.home, said, self.spoken_language)
+        """What the sentence is by Home Assistant's grammar, found beside the loop, which may write to the home."""
+        home, said = exchange.seen.home.fork(), exchange.sentence.said
+        return await asyncio.to_thread(find_sentence_kind, home, said, self.spoken_language)
 
     async def _foresee_effects(self, exchange: Exchange, twin: Home) -> Effects:
         """What the calls of a sentence could cause, worked out beside the loop, which answers others meanwhile."""
@@ -563,3 +570,9 @@ class Caretaker:
 
     def _log_ending(self, exchange: Exchange, ending: Ending) -> None:
         self.journal.append_entry(exchange.to_journal_entry(self.name, ending))
+
+
+async def _end_task(task: asyncio.Task[SentenceKind]) -> None:
+    """Cancel a task and wait for its end, whatever that is."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -187,7 +187,7 @@ class HomeAssistantHome:
                 listing = merge_earlier_listing(await with_automation_texts(client, listing), self.known)
                 listing = await with_state_history(client, listing)
             if is_home_running(listing):
-                if self._lacks or self.known is None or hash_home_setup(listing) != hash_home_setup(self.known):
+                if self._lacks or self.known is None or await asyncio.to_thread(_is_other_home, listing, self.known):
                     self._fresh, self._lacks = (await asyncio.to_thread(import_home, listing)).home, False
                 self.known = listing
             else:
@@ -236,6 +236,10 @@ class HomeAssistantHome:
         except TimeoutError:
             what = f"{self.url} did not say within {PATIENCE:.0f} s that {call.domain}.{call.service} is done."
             raise HomeAssistantError(what) from None
+
+
+def _is_other_home(listing: Listing, known: Listing) -> bool:
+    return hash_home_setup(listing) != hash_home_setup(known)
 
 
 async def _require_exposed(client: HomeAssistantClient, did: str, name: str) -> None:

@@ -43,12 +43,12 @@ class SentenceSpeaker:
 
     def __init__(self, speak: Callable[[str], None], may: Callable[[str], bool]) -> None:
         self._speak, self._may = speak, may
-        self.spoken = self._own = self._rest = ""
+        self.spoken = self.begun = self._rest = ""  # of all messages; of the present one, and what waits
         self._whole = 0  # where the whole sentences of `_rest` end, which wait
 
     def start_message(self) -> None:
         """Hear the next message."""
-        self._own, self._rest, self._whole = "", "", 0
+        self.begun, self._rest, self._whole = "", "", 0
 
     def hear_text(self, text: str) -> None:
         """Hear the next part of a message."""
@@ -56,12 +56,12 @@ class SentenceSpeaker:
         while found := SENTENCE.match(self._rest, self._whole):
             self._whole = found.end()
             told = self._rest[: self._whole]
-            told = told if self._own else told.lstrip()
-            gap = " " if self.spoken and not self._own else ""
+            told = told if self.begun else told.lstrip()
+            gap = " " if self.spoken and not self.begun else ""
             if SIGNS.search(told) or not self._may(self.spoken + gap + told):
                 continue
             self._rest, self._whole = self._rest[self._whole :], 0
-            self._own, self.spoken = self._own + told, self.spoken + gap + told
+            self.begun, self.spoken = self.begun + told, self.spoken + gap + told
             self._speak(gap + told)
 
     def hear_again(self) -> None:
@@ -71,7 +71,7 @@ class SentenceSpeaker:
 
     def complete_reply(self, reply: str) -> str:
         """The reply with what was spoken: the last message goes on, or the reply follows. What precedes it comes last."""
-        if self._own and self._own in reply:
-            before, _, rest = reply.partition(self._own)
+        if self.begun and self.begun in reply:
+            before, _, rest = reply.partition(self.begun)
             return " ".join(filter(None, (f"{self.spoken}{rest}", before.strip())))
         return f"{self.spoken} {reply}".strip() if self.spoken else reply

@@ -11,9 +11,11 @@ Invariants:
   grammar and the home is not so yet; in a language that no rules read, words before a question do not count as asking.
   Outside of `shadow` it also does if the grammar does not know the sentence and the agent used no tool, or its language is
   one that no rules read, unless the sentence asks something. So no list of words such as "OK." decides.
-- Where nothing was done, sentences that say that something was, or only confirm, are left out, and those beside them stay.
-  In a language that no rules read, a question at the end stays alone after a command or a refusal: nobody hears a claim
-  that is not true.
+- Where nothing was done and the words say that something was, only a question at their end stays: what stands beside a
+  claim may follow from it. Where the person did not command and the agent has looked, or the grammar knows that only an
+  answer is wanted, sentences stay that tell no state. Words without a claim stay as they are, to the letter. After a
+  refusal, who tells a state claims. In a language that no rules read, a question at the end stays alone after a command
+  or a refusal: nobody hears a claim that is not true.
 - What is spoken before the reply is whole (`is_certain`) is heard whatever follows. Where the remark may follow it, rules
   have read that it neither claims nor confirms.
 - States, attributes and services have Home Assistant's own words, if these are in the language of the sentences, else those
@@ -25,6 +27,7 @@ Invariants:
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -44,6 +47,7 @@ from homerl.envs.assistant.serving.secret_masking import visible_arguments
 from homerl.envs.assistant.serving.sentence_kind import SentenceKind
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.documents.validation import did_you_mean
+from homerl.envs.core.world import MOST_TEXT
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import FixedPlan
@@ -51,9 +55,10 @@ from homerl.play.spoken_words import (
     SpokenWords,
     admits_failure,
     asks_about_state,
+    leave_out_claims,
     only_confirms,
     says_done,
-    sentences_without_claims,
+    tells_state,
 )
 from homerl.play.tool_call_parser import parse_model_json, strip_code_fence
 
@@ -105,15 +110,29 @@ def join_sentences(*sentences: str) -> str:
 
 
 def find_json_answer(text: str) -> str | None:
-    """The data of a text, for which a request has asked: all of it, or what is fenced or in brackets among words. None if
-    there is none; a text in quotes says something, and is no data."""
+    """The data of a text, for which a request has asked: all of it, what is fenced, or the last object or list among words.
+
+    None if there is none. A text in quotes says something and is no data, and among words a list of numbers is none: [1].
+    """
     text = text.lstrip("\ufeff")
-    parts: list[str] = [strip_code_fence(text), *FENCED.findall(text), *BRACKETED.findall(text)]
-    for part in parts:
+    whole: list[str] = [strip_code_fence(text), *FENCED.findall(text)]
+    for part in whole:
         with suppress(ValueError, RecursionError):
             if not isinstance(parse_model_json(part), str):
                 return part.strip()
-    return None
+    return next(iter(reversed([*_find_json_parts(text)])), None)
+
+
+def _find_json_parts(text: str) -> Iterator[str]:
+    """The objects and lists among words, in order; none within another."""
+    begun = BRACKET.search(text[:MOST_TEXT])
+    while begun:
+        at = end = begun.start()
+        with suppress(ValueError, RecursionError):
+            value, end = DECODER.raw_decode(text, at)
+            if isinstance(value, dict) or not all(isinstance(one, int | float) for one in value):
+                yield text[at:end]
+        begun = BRACKET.search(text, max(end, at + 1))
 
 
 def is_code_question(said: str) -> bool:
@@ -135,8 +154,9 @@ UNSPEAKABLE = re.compile(r"\s*\S*[\\^$|\[\]{}<>]\S*")  # such as the regular exp
 ENTITY_ID = re.compile(r"\b[a-z_]+\.([a-z][a-z0-9_]*)\b")
 BRACKETS = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
 FENCED = re.compile(r"(?:```|~~~)\w*\n(.*?)\n?(?:```|~~~)", re.DOTALL)
-BRACKETED = re.compile(r"\{.*\}|\[.*\]", re.DOTALL)
-LAST_QUESTION = re.compile(r"[^.?!;。？！；؟\s][^.?!;。？！；؟\n]*[?？؟]\s*$")
+BRACKET = re.compile(r"[{\[]")
+DECODER = json.JSONDecoder()
+LAST_QUESTION = re.compile(r"[^.?!;。？！；؟\s](?:[^.?!;。？！；؟\n]|\.(?=\d))*[?？؟]\s*$")
 SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
 
 
@@ -215,27 +235,40 @@ class ReplyWriter:
             return (said.text if turn.calls else self._leave_out_claims(said.text, "command")) if asks else ""
         if turn.calls or not self._may_be_taken_for_done(said, kind, looked):
             return said.text
-        return join_sentences(self.words.fill_phrase("idle"), self._leave_out_claims(said.text, kind))
+        return join_sentences(self.words.fill_phrase("idle"), self._leave_out_claims(said.text, kind, looked).strip())
 
     def is_certain(self, said: SpokenWords, kind: SentenceKind, looked: bool) -> bool:
         """Whether the person hears these words, with which a message begins, whatever the agent says and does after them."""
         if says_done(said.claims):
             return False
+        if self._answers_question(kind):
+            return True
+        if tells_state(said.text):  # which a claim after it would take away
+            return False
         if not self._may_be_taken_for_done(said, kind, looked):
             return True
         return self.words.reads_claims and kind != "command" and not only_confirms(said.text)
 
-    def _leave_out_claims(self, text: str, kind: SentenceKind) -> str:
-        """The sentences of a text that claim nothing done, as far as rules read them."""
+    def _leave_out_claims(self, text: str, kind: SentenceKind, looked: bool = False) -> str:
+        """What stays of a text where nothing was done. What was spoken of it stays."""
+        speaking, missed = self.exchange.speaking, bool(self.exchange.turn.missed)
+        begun = speaking.begun if speaking and text.startswith(speaking.begun) else ""
+        rest = text.removeprefix(begun)
         if kind == "command" and not self.words.reads_claims:  # what stands before a question may claim that it was done
-            question = LAST_QUESTION.search(text)
-            return question.group() if question else ""
-        return join_sentences(*sentences_without_claims(text))
+            question = LAST_QUESTION.search(rest)
+            left = question.group() if question else ""
+        else:
+            answers = kind == "talk" or (looked and kind != "command")
+            left = leave_out_claims(rest, answers=answers, states=missed)
+        return text if left == rest else join_sentences(begun, left.strip())
+
+    def _answers_question(self, kind: SentenceKind) -> bool:
+        return asks_about_state(self.exchange.sentence.said) and kind != "command"
 
     def _may_be_taken_for_done(self, said: SpokenWords, kind: SentenceKind, looked: bool) -> bool:
         """Whether a person may believe that something was done, whatever the language of the words, such as "OK."."""
         sentence, reads = self.exchange.sentence, self.words.reads_claims
-        if asks_about_state(sentence.said) and kind != "command":
+        if self._answers_question(kind):
             return False
         if says_done(said.claims):
             return True
@@ -265,9 +298,9 @@ class ReplyWriter:
         return self.words.fill_phrase("missed", what=what, why=why)
 
     def reply_without_calls(self) -> str:
-        """The reply where nothing was called. An agent that admits it needs no help of ours."""
+        """The reply where nothing was called. An agent that admits it, and does not only ask, needs no help of ours."""
         words = self.exchange.turn.words
-        if words and admits_failure(words):
+        if words and admits_failure(words) and not LAST_QUESTION.fullmatch(words):
             return words
         return join_sentences(self.describe_missed_actions(), words) or self.words.fill_phrase("unable")
 

@@ -305,10 +305,13 @@ class Origin(Model):
         return self.devices.get(did, SAME)
 
     def change_test(self, devices: Collection[str]) -> Callable[[str], bool]:
-        """A test of whether an entity may change: with these devices, or because an automation acts on it."""
-        known = {*devices, *self.beside}.union(*(one.acts for one in self.unfollowed))
+        """A test of whether an entity may change: with these devices or with what lists it, or because an automation acts on
+        it."""
+        listed = {other for one in self.beside.values() for other in one.lists} - {ANYTHING}
+        known = {*devices, *self.beside, *listed}.union(*(one.acts for one in self.unfollowed))
         kinds = {kind for kind, _, name in (one.rpartition(".") for one in known) if name == ANYTHING}
-        return lambda name: name in known or "" in kinds or name.partition(".")[0] in kinds
+        any_kind = not kinds.isdisjoint(("", "homeassistant"))
+        return lambda name: name in known or any_kind or name.partition(".")[0] in kinds
 
     @property
     def without_guarded_parts(self) -> Origin:

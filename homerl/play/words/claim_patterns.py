@@ -186,6 +186,12 @@ DID = re.compile(
     rf"|^\W*正在(?:{BY_HAND})(?!着|的)|已经?[开关锁](?:灯|门|窗)"
     r"|[调设升降][到至为成高低][^，。]{1,10}了$"
 )
+TELLS_STATE = either_pattern(  # what may follow from a deed, as "it is locked" and "the house is secure"
+    r"(?:(?:is|are|was|were|stays?|remains?)|(?:'s|'re)) (?:(?:now|all|both|also|still|already|safely|securely|fully) )*"
+    rf"(?:on|off|open|shut|set|up|down|running|playing|armed|safe|secured?|ready|{ACTED})",
+    "[开关锁亮灭](?:着|了|好|上|掉|闭|启)|打开|[未没](?:上?锁|开|关)|安全",
+)
+WORD = re.compile(r"\w")
 INTERJECTION = re.compile(rf"{LEAD}$")  # it confirms if it is all that is said
 BARE = re.compile(  # a sentence that confirms and says nothing else
     rf"{DONE}|{LEAD}$"

@@ -262,8 +262,20 @@ def test_a_question_may_follow_and_a_claim_may_not(talk, words, kept):
     assert reply.startswith("I could not do this: Sauna: turn on") and reply.endswith(words) == (kept or not words)
 
 
+def test_an_admission_beside_a_claim_hides_no_refusal(talk):
+    told = "I could not do this: Attic Light: turn on, because the device cannot be reached."
+    served = talk("act", calls((ON, {"name": "Attic Light"})), "I turned on the attic light. I could not find a heater.")
+    assert served.say("attic light and heater on") == told
+    served = talk("act", calls((ON, {"name": "Attic Light"})), "I turned it on. I found no heater, which one do you mean?")
+    assert served.say("attic light and heater on") == f"{told} I found no heater, which one do you mean?"
+
+
 def test_a_question_is_kept_without_the_claim_beside_it(talk):
-    for spoken, words in (("en", "I've turned it on. Which colour?"), ("pl", "Zrobione, sauna jest włączona! Jaki kolor?")):
+    for spoken, words in (
+        ("en", "I've turned it on. It is on. Which colour?"),
+        ("en", "It is on. Which colour?"),
+        ("pl", "Zrobione, sauna jest włączona! Jaki kolor?"),
+    ):
         served = talk("act", calls(SAUNA), words)
         served.real.spoken = spoken
         reply = served.say("turn on the sauna")
@@ -323,8 +335,14 @@ def test_what_is_left_out_with_a_loop_is_told(talk):
         ("en", "turn on the kitchen light", "Which one do you want turned on?", False),
         ("en", "turn on the kitchen light", "Done! Would you like me to dim it?", "Would you like me to dim it?"),
         ("en", "turn on the kitchen light", "I've turned it on. Which lamp is next?", "Which lamp is next?"),
-        ("en", "turn on the kitchen light", "Done. It is 21 degrees.", "It is 21 degrees."),
-        ("en", "turn on the kitchen light", "I turned it on. I cannot dim it.", "I cannot dim it."),
+        ("en", "turn on the kitchen light", "Done. It is 21 degrees.", ""),
+        ("en", "turn on the kitchen light", "It is 21.5 degrees!!\n\nNice!!! Yes.", "It is 21.5 degrees!!\n\nNice!!! Yes."),
+        ("en", "turn on the kitchen light", "I turned it on. Nobody can see you.", ""),
+        ("en", "lock the front door", "Done. The door is locked and the alarm is armed.", ""),  # it is so already
+        ("en", "unlock the front door", "Done. The door is open and the alarm is off. Which next?!", "Which next?!"),
+        ("en", "how warm is it?", "Done. It is 21 degrees.", False),
+        ("en", "make sure the stove is off", "I've turned off the stove. The stove is off.", ""),
+        ("en", "good night", "I have locked the front door. The house is secure. Sleep well.", ""),
         ("en", "turn on the kitchen light", "I cannot do that.", False),
         ("en", "did you turn on the light?", "Yes, I've turned it on.", False),
         ("en", "is it warm?", "It is 21 degrees.", False),
@@ -332,7 +350,7 @@ def test_what_is_left_out_with_a_loop_is_told(talk):
         ("en", "turn on all lamps", "Nothing has been turned on.", None),
         ("zh", "帮我看看灯关了没有", "灯已经关了。", False),
         ("zh", "把厨房的灯打开好吗", "好的，已经打开了。", ""),
-        ("zh", "打开厨房的灯", "好的，已经打开了。现在是21度。", "现在是21度。"),
+        ("zh", "打开厨房的灯", "好的，已经打开了。现在是21度。要调暗吗？", "要调暗吗？"),
         ("zh", "打开厨房的灯", "灯本来就开着。", None),
         ("zh", "灯开着吗", "开着的。", False),
     ],
@@ -419,6 +437,12 @@ def test_an_answer_a_question_and_what_is_so_already_stand_alone(talk, spoken, s
     served = talk("act", words)
     served.real.spoken = spoken
     assert served.say(said) == words
+
+
+def test_of_an_answer_beside_a_claim_what_tells_no_state_stays_if_the_agent_has_looked(talk):
+    words = "I've turned off the stove. The stove is off. It is 21 degrees. Anything else?"
+    served = talk("act", calls(("homeassistant__GetLiveContext", {})), words)
+    assert served.say("stove and warmth please") == "I switched nothing just now. It is 21 degrees. Anything else?"
 
 
 def test_a_proposal_that_is_neither_taken_nor_left_is_said_to_be_gone(talk):

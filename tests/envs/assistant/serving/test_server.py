@@ -21,6 +21,7 @@ from serving import Says, call_of, device_of, serve_home
 import homerl
 from homerl.envs.assistant.serving import caretaker
 from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint, parse_dialogue
+from homerl.envs.assistant.serving.reply_text import find_json_answer
 from homerl.envs.assistant.serving.simulated_home import SimulatedHome
 from homerl.envs.core.documents import InputError
 from homerl.host.web_server import ServerAddress
@@ -139,6 +140,25 @@ def test_the_json_that_a_task_asks_for_is_its_answer_and_no_broken_call(home, tm
 
 
 TOOL = {"type": "function", "function": {"name": "HassTurnOn", "parameters": {"type": "object", "properties": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ('The lamps [1]: {"a": [1]}', '{"a": [1]}'),
+        ('{"a": 1}\n\n{"b": 2}', '{"b": 2}'),
+        ('{"a": 1} is for [1], [x] and {me}', '{"a": 1}'),
+        ('I use {placeholders}. {"a": "}"}', '{"a": "}"}'),
+        ('It is ["on", {"a": 1}].', '["on", {"a": 1}]'),
+        ("[1]", "[1]"),
+        ("It is done [0].", None),
+        ("{" * 9000, None),
+    ],
+)
+def test_the_last_data_among_words_is_the_answer(text, data):
+    assert find_json_answer(text) == data
+
+
 BODY = json.dumps({"messages": [{"role": "user", "content": "light please"}]}).encode()
 JSON = {"Content-Type": "application/json"}
 

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from homerl.app.served.model_agents import make_model_agents
+from homerl.envs.assistant.serving import caretaker
 from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint
 from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker
 from homerl.envs.assistant.serving.reply_text import spoken_error
@@ -139,6 +140,7 @@ def test_what_honesty_has_a_say_in_is_not_spoken_early(talk, written, first):
         ),
         ("de", "mach es gemütlich", "Das Licht ist an. Es ist warm.", "Ich habe gerade nichts geschaltet."),
         ("en", "turn on the TV", "It was off. It is bright.", "I switched nothing just now."),
+        ("en", "turn on the bed lamp", "It was off. It is bright.", "I switched nothing just now."),  # no such lamp
         ("en", "make it cosy", "OK.", "I switched nothing just now."),
     ],
 )
@@ -147,6 +149,57 @@ def test_what_a_remark_may_deny_is_not_spoken_before_it(talk, spoken, said, writ
     served.real.spoken = spoken
     heard = parts_of(served, Writer(written), said)
     assert len(heard) == 1 and heard[0].startswith(first) and heard[0] == served.journal.read_entries()[-1].reply
+
+
+@pytest.mark.parametrize(
+    ("said", "written", "reply"),
+    [
+        ("tell a story", "Wow!!!  What a day!!\n\nIt rains. And so on.", "{} I switched nothing just now."),
+        ("tell a story", "1. Flour\n2. Eggs\n3. Milk", "{} I switched nothing just now."),
+        ("tell a story", "A bear!\nI've turned off the stove. It burns.", "A bear! I switched nothing just now."),
+        ("make it safe", "The stove is off. I've turned off the stove.", "I switched nothing just now."),
+        ("mach es gemütlich", "A bear. Erledigt. It burns. Noch was?", "I switched nothing just now. A bear. Noch was?"),
+    ],
+)
+def test_nothing_is_told_twice_and_a_text_stays_as_it_is(talk, said, written, reply):
+    served = talk()
+    if said.startswith("mach"):
+        served.real.spoken = "de"
+        reply = reply.replace("I switched nothing just now. A bear.", "Ich habe gerade nichts geschaltet.")
+    heard = "".join(parts_of(served, Writer(written), said))
+    assert heard == reply.format(written) == served.journal.read_entries()[-1].reply
+
+
+class Breaks:
+    """An agent that can be heard, and fails."""
+
+    name, told = "breaks", None
+
+    async def propose(self, observation, n=1):
+        await asyncio.sleep(0)
+        self.told("It is warm. It is dry. And ")
+        raise ValueError("no more")
+
+
+def test_nothing_is_spoken_after_the_end(serve, monkeypatch):
+    """The kind of a sentence is found slowly, and the model fails before."""
+    served, heard, kinds = serve("act"), [], []
+
+    def find_slowly(*given):
+        time.sleep(0.3)
+        return kinds.append("talk") or "talk"
+
+    monkeypatch.setattr(caretaker, "find_sentence_kind", find_slowly)
+    served.caretaker.agents = Breaks
+
+    async def answer() -> str:
+        reply = await served.caretaker.answer_dialogue([{"role": "user", "content": "how warm?"}], speak=heard.append)
+        while not kinds:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        return reply
+
+    assert "no more" in asyncio.run(answer()) and not heard
 
 
 def test_a_confirmation_waits_for_what_comes_after_it(talk):
@@ -163,7 +216,11 @@ def test_nothing_is_spoken_after_a_call_before_the_guard_has_spoken(talk):
     assert done == ["Done."] and [one.did for one in served.real.made] == [DOOR]
 
 
-def test_words_before_a_call_begin_the_reply(talk):
+@pytest.mark.parametrize("seconds", [0, 0.3])
+def test_words_before_a_call_begin_the_reply(talk, monkeypatch, seconds):
+    """However long it takes to find out what the sentence is."""
+    find = caretaker.find_sentence_kind
+    monkeypatch.setattr(caretaker, "find_sentence_kind", lambda *given: time.sleep(seconds) or find(*given))
     served = talk()
     play = {
         "content": "One moment please. Here it comes",
