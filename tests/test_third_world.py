@@ -72,6 +72,7 @@ def test_data_models_and_scores_are_made(run):
     assert (run / "rlve/model/model.safetensors").is_file()
 
 
+@pytest.mark.long
 def test_its_errors_stand_in_its_reports_and_in_no_other(tmp_path):
     homerl("bench", "build", "lamp-bench", "--out", tmp_path)
     homerl("bench", "run", tmp_path / "lamp-bench.jsonl", "--model", "clumsy", "--out", tmp_path / "own")

@@ -55,6 +55,7 @@ def test_any_text_can_be_searched(query: str, texts: list[str]) -> None:
     assert set(found) == {at for at, text in enumerate(texts) if set(search_terms(query)) & set(search_terms(text))}
 
 
+@pytest.mark.long
 def test_the_order_is_the_same_in_every_process() -> None:
     module = "homerl.envs.personalhome.sim.bm25_search"
     code = f"from {module} import rank_by_bm25; print(rank_by_bm25('anna brewed coffee', {TEXTS!r}))"

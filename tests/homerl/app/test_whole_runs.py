@@ -126,6 +126,7 @@ def test_a_start_that_was_killed_within_a_copy_is_started_again(here, monkeypatc
     assert Path("runs/mine/files/home.json").read_bytes() == Path("home.json").read_bytes()
 
 
+@pytest.mark.long
 def test_a_moved_run_goes_on_from_another_folder_without_the_first_files(here, monkeypatch):
     assert call("run", synthesis(blueprints=8)).returncode == 0
     before = Path("runs/mine/trajectories.jsonl").read_bytes()

@@ -170,7 +170,7 @@ def test_several_calls_words_refusals_and_turns(speaker, blueprint):
 TEXT = st.text(max_size=40).filter(lambda text: "<|" not in text)  # the template itself takes marks in words for marks
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20)
 @given(st.lists(TEXT, min_size=1, max_size=3), TEXT)
 def test_any_words_of_the_user_keep_the_prefix(tokenizer, blueprint, heard, code):
     heard = [text + "." for text in heard]

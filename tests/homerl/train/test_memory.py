@@ -262,6 +262,7 @@ def test_an_estimate_is_of_the_machine_that_the_recipe_asks_for():
     )
 
 
+@pytest.mark.long
 def test_a_catalogue_that_is_not_there_is_said_by_check():
     done = homerl("check", "recipes/smoke.yaml", "--synth.recipe.home.catalogue", "[nowhere]", cwd=ROOT)
     assert done.returncode == 2 and "nowhere: there is no such folder" in done.stderr

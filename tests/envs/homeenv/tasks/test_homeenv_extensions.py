@@ -93,6 +93,7 @@ def test_its_model_card_shows_its_tools_and_its_instruction(switch):
     assert "'name': 'switch'" in card and "with `switch`." in card and "pyexec" not in card
 
 
+@pytest.mark.long
 def test_it_is_served(tmp_path, switch):
     names = (
         "import asyncio; from homerl.envs.homeenv.sim.env import HomeEnv;"

@@ -151,6 +151,7 @@ def test_a_wish_is_said_in_templates_of_its_pool():
     assert said["train"] - said["heldout"] and said["heldout"] - said["train"]
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_bytes_in_every_process():
     line = (
         "import sys; sys.path.append('tests/helpers'); from tests.envs.homeenv.tasks.test_people_sentences import made; "
