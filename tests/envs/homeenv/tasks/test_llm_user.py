@@ -227,6 +227,17 @@ def test_words_on_which_a_server_broke_for_a_while_are_heard(blueprint):
         end, usage = played(blueprint, server, Asks("Which one?"), EpisodeLimits(turns=3), retries=2)
     assert end.outcome is Outcome.AGENT_FAILURE and usage["requests"] == 3 and not usage["errors"]
 
+    def leaves(request):
+        return (
+            parrot(request)
+            if "Assistant:" not in request["messages"][1]["content"]
+            else content(say="I am a language model")
+        )
+
+    with Breaking(answer=leaves) as server:  # heard then, they make the user leave its role, so it answers without them
+        end, usage = played(blueprint, server, Asks("Please go on."), EpisodeLimits(turns=3), retries=2)
+    assert end.outcome is Outcome.AGENT_FAILURE and not usage["errors"]
+
 
 class Flickers:
     """An agent that turns a lamp of which nobody spoke on and off, one call a message, and then says a sentence."""
