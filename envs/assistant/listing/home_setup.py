@@ -115,8 +115,8 @@ def is_home_running(listing: Listing) -> bool:
 
 
 def hash_home_setup(listing: Listing) -> str:
-    """A hash of all that an import makes a home of, but for states: of what is exposed, of places and automations, and of
-    what the guard must know of entities that are not exposed."""
+    """A hash of all that an import makes a home of, but for states: of what is exposed, of places, automations and
+    scripts, and of what the guard must know of entities that are not exposed."""
     listing, _ = clean_listing(listing)
     rows = [row | {"attributes": lasting_attributes(row["attributes"])} for row in listing.sources[ha.STATES]]
     listing = listing.with_sources({ha.STATES: rows})
@@ -127,7 +127,8 @@ def hash_home_setup(listing: Listing) -> str:
         [{key: value for key, value in row.items() if key not in MOMENTS} for row in listing.sources[command]]
         for command in (ha.AREAS, ha.FLOORS)
     ]
-    told = [entities, places, listing.sources.get(ha.AUTOMATIONS) or {}, beside]
+    texts = [listing.sources.get(kind) or {} for kind in (ha.AUTOMATIONS, ha.SCRIPTS)]
+    told = [entities, places, texts, beside]
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 

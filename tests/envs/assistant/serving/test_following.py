@@ -16,7 +16,7 @@ from written_home import Row, written_home
 
 from homerl.envs.assistant.commands.serve_agent import _find_homes, _with_first_agent
 from homerl.envs.assistant.home_import import import_home
-from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, ENTRIES, EXPOSED, SERVICES, STATES, Listing
+from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, ENTRIES, EXPOSED, SCRIPTS, SERVICES, STATES, Listing
 from homerl.envs.assistant.listing.home_setup import EVENTS, hash_home_setup, is_same_setup, merge_earlier_listing
 from homerl.envs.assistant.serving import real_home as real
 from homerl.envs.assistant.serving.caretaker import Caretaker
@@ -196,6 +196,8 @@ def test_what_comes_and_goes_is_no_other_home():
     lamp = next(row for row in home.sources[STATES] if row["entity_id"] == LAMP)
     dark = {"state": "off", "attributes": lamp["attributes"] | {"brightness": None}}
     assert hash_home_setup(changed(home, STATES, **{LAMP: dark})) == hash_home_setup(home)
+    written = home.with_sources({SCRIPTS: {"script.evening": {"sequence": [{"action": "lock.unlock"}]}}})
+    assert hash_home_setup(written) != hash_home_setup(home)
     gone = changed(home, STATES, **{LAMP: {"state": "unavailable", "attributes": {"friendly_name": "Bed Light"}}})
     gone = gone.with_sources({SERVICES: {**gone.sources[SERVICES], LAMP: []}})
     assert hash_home_setup(gone) != hash_home_setup(home) and hash_home_setup(
