@@ -59,11 +59,11 @@ def find_entities_beside(listing: Listing, kept: Collection[str], named: Collect
             new += links.get(one, ())
     for one in sorted(seen & rows.keys()):
         # that an exposed one lists another exposed one, its device shows
-        shown = {*_listed(rows[one], rows, lists_alone=True)}.intersection(kept) if one in kept else set[str]()
+        shown = {*_list_members(rows[one], rows, lists_alone=True)}.intersection(kept) if one in kept else set[str]()
         told: dict[str, Any] = {}
         if lists := [other for other in links.get(one, ()) if other not in shown]:
             told["lists"] = lists
-        if one not in kept and tells_to_guard(_names(listing, rows[one]), entity_domain(one)):
+        if one not in kept and tells_to_guard(_list_names_of_entity(listing, rows[one]), entity_domain(one)):
             told["guarded"] = True
         found |= {one: told} if told else {}
     return found
@@ -78,8 +78,8 @@ def _links_of_listing(listing: Listing, rows: Mapping[str, Row], kept: Collectio
         if entry.get("device_id"):
             of_device[entry["device_id"]].append(one)
     for one, row in rows.items():
-        links[one] |= dict.fromkeys(_listed(row, rows))
-        links[one] |= dict.fromkeys(_listed(row, rows, lists_alone=True)) if one in kept else {}
+        links[one] |= dict.fromkeys(_list_members(row, rows))
+        links[one] |= dict.fromkeys(_list_members(row, rows, lists_alone=True)) if one in kept else {}
     for one, entry in entries.items():
         kind, beside = entity_domain(one), of_device[entry.get("device_id")] if entry.get("device_id") else []
         if entry.get("platform") == WRAPPER:
@@ -96,7 +96,7 @@ def _links_of_listing(listing: Listing, rows: Mapping[str, Row], kept: Collectio
     return {one: [*told] for one, told in links.items() if told}
 
 
-def _listed(row: Row, known: Collection[str], lists_alone: bool = False) -> Iterator[str]:
+def _list_members(row: Row, known: Collection[str], lists_alone: bool = False) -> Iterator[str]:
     """The known entities that a group or a helper is made of, or with `lists_alone` those in any list that a home shows."""
     _, attributes = hide_secret_values(row["entity_id"], row["state"], row["attributes"])
     for name, value in attributes.items():
@@ -105,7 +105,7 @@ def _listed(row: Row, known: Collection[str], lists_alone: bool = False) -> Iter
             yield from (one for one in (value if listed else [value]) if is_entity_id(one) and one in known)
 
 
-def _names(listing: Listing, row: Mapping[str, Any]) -> list[str]:
+def _list_names_of_entity(listing: Listing, row: Mapping[str, Any]) -> list[str]:
     """What an entity, its device and its area are called."""
     entity = row["entity_id"]
     entry = listing.sources[ENTRIES].get(entity) or {}

@@ -120,7 +120,7 @@ def find_json_answer(text: str) -> str | None:
         with suppress(ValueError, RecursionError):
             if not isinstance(parse_model_json(part), str):
                 return part.strip()
-    return next(iter(reversed([*_find_json_parts(text)])), None)
+    return next(reversed([*_find_json_parts(text)]), None)
 
 
 def _find_json_parts(text: str) -> Iterator[str]:
