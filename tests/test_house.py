@@ -13,10 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from house import PAGE, ROOT, House, Module
 
 from homerl.play.bench_results import METRICS
 from homerl.worlds.registry import known_suites, known_worlds
-from house import PAGE, ROOT, House, Module
 
 HEAD = "## The house\n\n| room | why |\n|---|---|\n"
 

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from homerl.envs.homeenv.sim.home_file import load_home
 from house import ROOT
+
+from homerl.envs.homeenv.sim.home_file import load_home
 from tests.envs.assistant.listing.twelve import TWELVE
 
 
