@@ -206,13 +206,20 @@ def _make_model_players(recipe: BenchRecipe, model: ModelSettings, name: str) ->
     """The recipe's model as agent, loaded once."""
     import torch
 
+    from homerl.models.policy.faster_decoding import DialogueCache
     from homerl.models.policy.policy_agent import agent_factory_for
 
     settings = recipe.bench
     engine = load_engine(model, name, recipe.cpu, settings.max_tokens, settings.temperature, settings.batch)
+    engine.held = DialogueCache(2 * settings.batch, forks=True)
+
+    def begin_wave(first: int) -> None:  # as a run that begins with this wave
+        torch.manual_seed(recipe.seed + first)
+        engine.forget_dialogues()
+
     agents = agent_factory_for(engine, engine.tokenizer, engine.context_length)
     factories = ParticipantFactories(agents, identity=bench_identity(recipe, model, name))
-    pace = EpisodePace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first))
+    pace = EpisodePace(max(WAVE, settings.batch), begin=begin_wave)
     return lambda suite: (factories, pace)
 
 

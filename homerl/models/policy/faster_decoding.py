@@ -168,7 +168,8 @@ class CachedDialogue:
 
 class DialogueCache:
     """The dialogues that were held last, at most `entries` of them. With `forks`, a dialogue begins with what any of them
-    begins with: all that people say in one home has one prompt. Samples of training are not to depend on which were held."""
+    begins with, and what several prompts of a batch begin with is read once: all that people say in one home has one prompt.
+    Samples of training are not to depend on which were held."""
 
     def __init__(self, entries: int, forks: bool = False) -> None:
         self.entries, self.forks = entries, forks
@@ -182,7 +183,7 @@ class DialogueCache:
         for stop in (at for at in range(len(ids) - 1, 0, -1) if ids[at] == end):
             if found := self._held.get(ids[:stop]) or self._held.get(ids[: stop - 1]):
                 return found
-        shared = {key: _count_shared(key, ids[:-1]) for key in self._held} if self.forks else {}
+        shared = {key: count_shared_tokens(key, ids[:-1]) for key in self._held} if self.forks else {}
         nearest = max(shared, key=lambda key: shared[key], default=())
         return self._held[nearest].first_tokens(shared[nearest]) if shared.get(nearest) else None
 
@@ -200,7 +201,7 @@ class DialogueCache:
         self._held.clear()
 
 
-def _count_shared(one: Sequence[int], other: Sequence[int]) -> int:
+def count_shared_tokens(one: Sequence[int], other: Sequence[int]) -> int:
     """With how many equal tokens two dialogues begin."""
     return next((at for at, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
 

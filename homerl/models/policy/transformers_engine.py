@@ -20,6 +20,7 @@ from homerl.models.policy.faster_decoding import (
     CachedDialogue,
     DialogueCache,
     can_cache_dialogues,
+    count_shared_tokens,
     cut_cache_row,
     grouped_attention,
     join_caches,
@@ -52,6 +53,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 logger = logging.getLogger(__name__)
 CACHE_SHARE = 0.25  # of a device's memory, for the cache of sampling
 COLDEST = 1e-4  # temperature; at a lower one, which is as good as greedy, logits leave the range of their numbers
+WORTH_A_PASS = 64  # tokens that several prompts begin with: fewer are read with each of them
 FEW = 8  # rows of a batch: a pass over so many takes about as long as one over a single row
 
 
@@ -220,10 +222,27 @@ class TransformersEngine:
             return None, {}
         end, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
         different = list(dict.fromkeys(map(tuple, prompts)))
-        begun = {prompt: self.held.find_prefix(prompt, end) for prompt in different}
+        begun = self._begin_prompts(different, end, pad)
         rows = dict(zip(different, prefill_caches(self.model, different, list(begun.values()), pad, self.prefill)))
         cache = join_caches(self.model, [rows[tuple(prompt)] for prompt in prompts], len(prompts[-1]) - 1, self.max_tokens)
         return cache, begun
+
+    def _begin_prompts(
+        self, prompts: Sequence[tuple[int, ...]], end: int, pad: int
+    ) -> dict[tuple[int, ...], CachedDialogue | None]:
+        """What is held of each prompt. With forks, what several of them begin with is read before, once."""
+        begun = {prompt: self.held.find_prefix(prompt, end) for prompt in prompts}
+        if not self.held.forks:
+            return begun
+        ordered, last = sorted(prompts), CachedDialogue((), ())  # neighbours share the longest beginnings
+        for prompt, following in zip(ordered, [*ordered[1:], ()]):
+            of_last = last.first_tokens(count_shared_tokens(last.ids, prompt[:-1]))
+            last = max(begun[prompt] or of_last, of_last, key=len)
+            shared = count_shared_tokens(prompt[:-1], following[:-1])
+            if shared >= len(last) + WORTH_A_PASS:
+                (last,) = prefill_caches(self.model, [prompt[: shared + 1]], [last], pad, self.prefill)
+            begun[prompt] = last
+        return begun
 
     @property
     def _held_tokens(self) -> int:

@@ -314,3 +314,19 @@ def test_of_a_dialogue_with_the_prompt_of_another_only_the_rest_is_read(model, t
         check(model, [*home, END, *second], found)
         assert abs(passes[0][1] - read) <= 2, (forks, passes)
         assert len(engine.held._held) == 2, "the other dialogue goes on from what is held of it"
+
+
+def test_what_prompts_of_a_batch_begin_with_is_read_once(model, tokenizer):
+    rng = random.Random(5)
+    rooms = words(rng, model, 70, 70)
+    homes = [[*rooms, *words(rng, model, 80, 80)], [*rooms, *words(rng, model, 90, 90)], words(rng, model, 75, 75)]
+    prompts = [[*home, END, *words(rng, model, 5, 9)] for home in (*homes, *homes, homes[0])]
+    one, passes = watched(model)
+    engine = TransformersEngine(one, tokenizer, 4, held=DialogueCache(9, forks=True))
+    for _ in range(2):  # of the second batch all is held but what is said last
+        ends = [[*prompt, END, *words(rng, model, 5, 9)] for prompt in prompts]
+        for prompt, found in zip(ends, sample(engine, ends)):
+            check(model, prompt, found)
+    assert {columns for rows, columns in passes if columns > 25} == {70 + 80 + 1, 90 + 1, 75 + 1}
+    assert all(rows == 1 for rows, columns in passes if columns > 25), "each beginning alone, once"
+    assert sum(columns > 25 for _, columns in passes) == 3
