@@ -217,8 +217,12 @@ SHORTER = {
 }
 LONG = (
     "docs/benchmarks.md",
+    "docs/devices.md",
     "docs/language.md",
+    "docs/personalhome.md",
+    "docs/simuhome.md",
     "docs/synthesis.md",
+    "docs/training.md",
     "docs/worlds.md",
 )  # pages whose commands take many seconds
 EXIT = {  # the code, and what is printed
@@ -448,6 +452,7 @@ def of_others() -> set[str]:
     return ours | set(launch_command_parser()._option_string_actions)
 
 
+@pytest.mark.long
 def test_the_task_that_a_page_sets_is_one_of_the_home_that_is_made(tmp_path):
     (task,) = re.findall(r'--task "([^"]+)"', text_of("docs/homes.md"))
     command = ["serve-env", "--mcp", "--task", task]

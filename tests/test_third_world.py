@@ -126,6 +126,7 @@ def test_its_benchmarks_are_built_played_grouped_and_scored_again(tmp_path, suit
     assert all(f'<select name="{label}">' in page and f' data-{label}="' in page for label in labels)
 
 
+@pytest.mark.long
 def test_its_benchmark_has_settings_of_its_own(tmp_path):
     homerl("bench", "build", "lamp-bench", "--out", tmp_path)
     play = ("bench", "run", tmp_path / "lamp-bench.jsonl", "--model", "expert", "--out", tmp_path / "out", "--setting")
@@ -146,8 +147,9 @@ def test_a_task_of_no_suite_is_refused(tmp_path):
     assert "other.jsonl:2: the world 'lamp' has no suite with a task 'torch-1'" in said and "lamp-bench-night" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(  # the first of the world; and one by name
-    ("name", "suite"), [("lamp", "lamp-bench"), pytest.param("lamp-bench-night", "lamp-bench-night", marks=pytest.mark.long)]
+    ("name", "suite"), [("lamp", "lamp-bench"), ("lamp-bench-night", "lamp-bench-night")]
 )
 def test_a_benchmark_that_is_not_shipped_is_built_beside_its_results_once(tmp_path, name, suite):
     out, file = tmp_path / name, tmp_path / name / f"{suite}.jsonl"

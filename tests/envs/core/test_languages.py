@@ -82,11 +82,12 @@ def test_a_folder_that_is_named_otherwise_than_a_language_is_refused(tmp_path, m
         added_languages()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("folder", "refusal"),
     [
         ("none", "/none: there is no such folder"),
-        pytest.param("one", "/one/homeenv: 'homeenv' is no code of a language", marks=pytest.mark.long),  # as above
+        ("one", "/one/homeenv: 'homeenv' is no code of a language"),
     ],
 )
 def test_a_folder_that_cannot_be_used_ends_in_one_message(folder, refusal, tmp_path):

@@ -110,12 +110,7 @@ def test_folders_are_absolute_for_processes_elsewhere(tmp_path, monkeypatch):
 
 COMMANDS = dict.fromkeys(VARIABLES.values(), ("check", "recipes/smoke.yaml")) | {"HOMERL_WORLDS": ("--help",)}
 del COMMANDS["HOMERL_LANGUAGES"]  # a language is no Python file: tests/envs/core/test_languages.py
-QUICK = (
-    "HOMERL_WORLDS",
-    "HOMERL_COMMANDS",
-    "HOMERL_REWARDS",
-    "HOMERL_LOSSES",
-)  # worlds, tasks and training; under --all all
+QUICK = ("HOMERL_COMMANDS", "HOMERL_REWARDS")  # under --all all
 
 
 @pytest.mark.parametrize(

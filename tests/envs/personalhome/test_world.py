@@ -194,6 +194,7 @@ def test_keys_tell_households_and_records_apart(household: Household) -> None:
     assert after(ALL) == after(ALL)
 
 
+@pytest.mark.long
 def test_the_key_is_the_same_in_every_process() -> None:
     assert printed("from tests.envs.personalhome.test_world import ALL, after; print(after(ALL))") == after(ALL)
 

@@ -101,6 +101,7 @@ def test_check_prints_a_summary_and_all_keys_only_if_asked() -> None:
     assert all(f"# {line}" in full for line in lines[:-1] if "free for" not in line)
 
 
+@pytest.mark.long
 def test_the_reference_is_printed_or_written(tmp_path: Path) -> None:
     printed = homerl("reference")
     assert printed.returncode == 0 and printed.stdout == (ROOT / "docs/reference.md").read_text()

@@ -54,7 +54,10 @@ def run(*words: str, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("words", ["hello", "view hello", pytest.param("greet-people", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param("hello", marks=pytest.mark.long), "view hello", pytest.param("greet-people", marks=pytest.mark.long)],
+)
 def test_a_command_is_one_file_that_nothing_else_names(tmp_path, words):
     (tmp_path / f"{words.replace(' ', '_').replace('-', '_')}.py").write_text(OWN.format(words=words, group="data"))
     assert run(*words.split(), "--name", "Ann", HOMERL_COMMANDS=str(tmp_path)) == "hello Ann\n"

@@ -158,6 +158,7 @@ sys.exit(run_to_end(lambda: benchmark_models(recipe, todo, Console())))
 """
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_benchmark_that_runs_and_begins_no_other(tmp_path: Path) -> None:
     """Only the flywheel itself gets it, as from a terminal: its children are in sessions of their own."""
     suites = SMALL.replace("count: 6", "count: 100000")
@@ -356,7 +357,8 @@ def test_a_synthesis_that_lost_blueprints_is_made_again_before_anything_is_train
     assert places(unfinished_stages(found))[0] == "synth synth", "nothing was made"
 
 
-@pytest.mark.parametrize("launcher", ["python", pytest.param("two ranks", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("launcher", ["python", "two ranks"])
 def test_a_flywheel_ends_with_the_code_of_the_stage_that_failed(tmp_path: Path, launcher: str) -> None:
     """Also if torchrun, which turns every failure into code 1, started the stage."""
     hopeless = ("--synth.blueprints", "2", "--synth.curriculum", "[]", "--synth.recipe.intents", "[3, 3]")

@@ -145,6 +145,7 @@ def test_one_that_ignores_sigterm_is_killed_with_its_children(tmp_path, port, mo
     assert wait_for(lambda: not left(port), 5)
 
 
+@pytest.mark.long
 def test_one_that_dies_ends_what_needs_it_with_the_end_of_its_log(tmp_path, port):
     begin = time.monotonic()
     with pytest.raises(ServerFailed, match="ended with code") as found, serve_endpoint(settings(port), tmp_path / "log"):
@@ -225,6 +226,7 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path, port, sent, part)
     assert wait_for(lambda: not left(port), 5)
 
 
+@pytest.mark.long
 def test_nothing_outlives_an_owner_that_was_killed(tmp_path, port):
     process = command(tmp_path, port)
     assert wait_for(lambda: list_served_models(f"http://127.0.0.1:{port}/v1"))

@@ -309,7 +309,14 @@ def test_words_without_brackets_are_speech(text):
 
 
 @pytest.mark.timeout(60)  # with time that grows with the square, each takes minutes
-@pytest.mark.parametrize("head", ["", "<tool_call>", '{"name": "a", "arguments": {"c": "'])
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param("", marks=pytest.mark.long),
+        "<tool_call>",
+        pytest.param('{"name": "a", "arguments": {"c": "', marks=pytest.mark.long),
+    ],
+)
 def test_the_time_grows_with_the_length(head):
     for unit in (*MARKS, "<tool_call><|im_end|>", "<function=a><parameter=b>", '{"a":', "[{", "</think><think>", "-", " "):
         begin = time.process_time()

@@ -209,8 +209,13 @@ def test_an_agent_whose_own_program_fails_ends_its_episode_alone(tmp_path, monke
     assert "the agent's program failed: IndexError: list index out of range (test_worst_calls.py:" in str(lost["fault"])
 
 
+FILLERS = (" ", "\n", "<tool_call>", "{", "{ } ", "```", "<tool_call>a</tool_call>")
+
+
 @pytest.mark.timeout(60)  # with time that grows with the square, each takes minutes
-@pytest.mark.parametrize("filler", [" ", "\n", "<tool_call>", "{", "{ } ", "```", "<tool_call>a</tool_call>"])
+@pytest.mark.parametrize(
+    "filler", [text if text in ("{", "<tool_call>") else pytest.param(text, marks=pytest.mark.long) for text in FILLERS]
+)
 def test_a_long_message_is_read_in_time_that_grows_with_its_length(filler):
     long = filler * min(150_000, 600_000 // len(filler))
     for text in (f"<tool_call>a{long}b", f"```a{long}b", f"<tool_call>{long}"):

@@ -78,7 +78,9 @@ def test_openais_form_has_the_same_rows_and_says_what_is_not_learnt(exported):
     assert unlearnt, "a recovery has a refused call"
 
 
-@pytest.mark.parametrize("template", ["trained", "exported", "qwen3"])
+@pytest.mark.parametrize(
+    "template", ["trained", pytest.param("exported", marks=pytest.mark.long), pytest.param("qwen3", marks=pytest.mark.long)]
+)
 def test_trls_sft_learns_what_the_assistant_said_and_nothing_else(exported, tiny: Path, tmp_path: Path, template):
     """With the template of a model that homerl has trained, of one that it has exported, and with one that TRL knows."""
     import trl

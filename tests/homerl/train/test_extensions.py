@@ -99,6 +99,7 @@ def recipe(tiny, task, tmp_path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, recipe):
     done = homerl("check", recipe, "--full", cwd=ROOT, env=extended, often=True)
     assert done.returncode == 0, done.stderr

@@ -227,6 +227,7 @@ def test_the_stage_is_read_from_deepspeeds_own_configuration(stage, how, monkeyp
         parallel_mode(recipe)
 
 
+@pytest.mark.long
 def test_check_says_so_where_there_is_no_gpu_yet(tmp_path, base):
     path = written(base | ADAPTER | {"cpu": False}, tmp_path)
     done = homerl("check", path, cwd=ROOT)

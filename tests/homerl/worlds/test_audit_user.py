@@ -104,7 +104,7 @@ def audited(tmp_path, recipe: dict, answer) -> UserAudit:
         return run_user_audit(load_recipe(path), path, 8, 8, tmp_path / "out.json")
 
 
-@pytest.mark.parametrize(("answer", "code"), [(obedient, 0), (bad, 1)])
+@pytest.mark.parametrize(("answer", "code"), [pytest.param(obedient, 0, marks=pytest.mark.long), (bad, 1)])
 def test_the_command_is_a_gate(tmp_path, task, answer, code):
     with ScriptedServer(answer=answer) as server:
         arguments = ["audit-user", written(tmp_path, rlve(task), server), "--blueprints", "3"]

@@ -200,6 +200,7 @@ def test_files_replace_how_the_base_makes_homes():
     assert loaded.synth.recipe.phrasings == 2 and loaded.blueprints.recipe.home.ids == "slug"
 
 
+@pytest.mark.long
 def test_a_check_names_the_file_that_is_no_home(tmp_path):
     (tmp_path / "home.json").write_text('{"rooms": [], "devices": [{}]}')
     done = homerl("check", RECIPE, cwd=tmp_path)

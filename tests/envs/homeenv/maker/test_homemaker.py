@@ -76,6 +76,7 @@ def test_same_seed_same_home():
         assert everything(make_home(seed)) == everything(make_home(seed))
 
 
+@pytest.mark.long
 def test_same_home_in_another_process():
     code = (
         "from homerl.envs.homeenv.maker.make import HomeSampler, make_home\n"

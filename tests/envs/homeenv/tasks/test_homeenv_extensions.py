@@ -87,6 +87,7 @@ def test_a_toolset_is_one_file(tmp_path, switch):
         assert calls and set(calls) == {"switch"} and "with `switch`." in messages[0]["content"]
 
 
+@pytest.mark.long
 def test_its_model_card_shows_its_tools_and_its_instruction(switch):
     shown = "from homerl.worlds.registry import world_of; print(world_of({}).card({'toolset': 'switch', 'prompt': 'full'}))"
     card = python(shown, often=True, **switch)
@@ -107,6 +108,7 @@ def test_it_is_served(tmp_path, switch):
     assert said.returncode == 2 and "did you mean switch?" in said.stderr
 
 
+@pytest.mark.long
 def test_what_a_toolset_lacks_is_refused_by_name(tmp_path, switch):
     def refusal(**recipe: object) -> str:
         file = tmp_path / "r.yaml"
@@ -160,6 +162,7 @@ for seed in range(6):
 """
 
 
+@pytest.mark.long
 def test_a_draw_more_in_a_family_moves_nothing_after_it(tmp_path):
     """A family has a stream of its own: what it draws beyond its wish changes no sentence and no later wish."""
     drawing = LEAVING.replace(
@@ -244,6 +247,7 @@ def added(german: Path) -> dict[str, str]:
     return {"HOMERL_LANGUAGES": str(german.parent)}
 
 
+@pytest.mark.long
 def test_a_language_is_one_folder(german):
     lines = python(PLAYED, **added(german)).splitlines()
     for toolset in ("homeflow", "smh", "direct"):

@@ -191,7 +191,9 @@ TASKS = (
 )
 
 
-@pytest.mark.parametrize("count", [400, 5000])  # more digits than a float holds, and more than Python reads
+@pytest.mark.parametrize(
+    "count", [pytest.param(400, marks=pytest.mark.long), 5000]
+)  # more digits than a float holds, and more than Python reads
 @pytest.mark.parametrize(
     "form", ["{9}", "-{9}.5 kW", "1 hour and {9} minutes", "{9}月3日", "{一}年3月", "下午{五}点", "{千}"]
 )

@@ -89,7 +89,8 @@ def rows(folder):
     return sum(file.read_bytes().count(b"\n") for file in Path(folder).glob("journal/*.jsonl"))
 
 
-@pytest.mark.parametrize("setting", [pytest.param("sole", marks=pytest.mark.long), "agentic"])
+@pytest.mark.long
+@pytest.mark.parametrize("setting", ["sole", "agentic"])
 def test_a_model_that_answers_as_the_expert_is_right_and_its_run_can_be_scored_again(suite, instances, tmp_path, setting):
     with Expert(instances) as server:
         assert f"personalhome-bench, {setting}" in said(*run(suite, server, tmp_path / "out", setting))

@@ -82,7 +82,7 @@ def played(blueprint, name):
     return asyncio.run(play(episode, BASELINES[name](), ScriptedUser()))
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.long)])
 def test_the_expert_sees_all_evidence_and_is_right_and_lazy_agents_are_not(language):
     for blueprint in blueprints(language):
         trajectory = played(blueprint, "expert")
@@ -118,6 +118,7 @@ def test_the_expert_takes_one_call_where_one_is_enough():
         scene_reads(state, "", ["scene:f0"])
 
 
+@pytest.mark.long
 def test_three_households_give_the_same_bytes_in_another_process():
     lines = "".join(map(instance_to_line, built()))
     assert python(BUILD).stdout == lines

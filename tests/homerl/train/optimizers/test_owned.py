@@ -104,13 +104,14 @@ def test_an_adapter_in_bfloat16_learns_as_in_float32(sft, started, plain) -> Non
     assert off(half, whole, begun, "lora_B") < 0.3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lora", "settings"),
     [
-        pytest.param(None, {}, id="all weights, adamw", marks=pytest.mark.long),
+        pytest.param(None, {}, id="all weights, adamw"),
         pytest.param(None, {"muon": 1e-4}, id="all weights, muon"),
-        pytest.param(LORA, {}, id="lora, adamw", marks=pytest.mark.long),
-        pytest.param(LORA, {"muon": 1e-4}, id="lora, muon", marks=pytest.mark.long),
+        pytest.param(LORA, {}, id="lora, adamw"),
+        pytest.param(LORA, {"muon": 1e-4}, id="lora, muon"),
     ],
 )
 def test_a_run_in_bfloat16_that_is_broken_off_goes_on_to_the_bit(sft, started, monkeypatch, lora, settings) -> None:

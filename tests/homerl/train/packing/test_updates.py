@@ -480,6 +480,7 @@ def test_a_rank_in_shards_that_lacks_memory_for_the_first_check_says_so():
         packed.train_on_sequences(Small(made(), 0), SOME, partial(objective, SOME))
 
 
+@pytest.mark.long
 def test_memory_that_halving_does_not_free_ends_the_run_and_says_what_holds_it():
     """As where something beside the passes takes it: three halvings are tried, and a budget that helps begins anew."""
     packed = updates(TokenBudget(4000, 4000))
