@@ -239,6 +239,7 @@ def test_the_lamp_keeps_the_contract_of_worlds():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_without_its_folder_it_is_refused(tmp_path):
     (tmp_path / "r.yaml").write_text("homerl: 1\nrun: synth\nsynth: {recipe: {world: lamp}}\n")
     done = forked.homerl("check", tmp_path / "r.yaml")

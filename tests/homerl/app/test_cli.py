@@ -109,6 +109,7 @@ def test_the_reference_is_printed_or_written(tmp_path: Path) -> None:
     assert (tmp_path / "keys.md").read_text() == printed.stdout
 
 
+@pytest.mark.long
 def test_init_writes_the_recipes_and_never_over_something(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     assert homerl("init", "--out", str(folder)).returncode == 0

@@ -271,7 +271,12 @@ def on_a_gpu(host: list[Event], linked: str) -> list[Event]:
 
 @pytest.mark.parametrize(
     ("linked", "compiled"),
-    [("both", False), ("kernels", False), ("neither", False), pytest.param("kernels", True, marks=pytest.mark.long)],
+    [
+        pytest.param("both", False, marks=pytest.mark.long),
+        ("kernels", False),
+        pytest.param("neither", False, marks=pytest.mark.long),
+        pytest.param("kernels", True, marks=pytest.mark.long),
+    ],
 )
 @pytest.mark.parametrize(("adapters", "checkpointing", "passes"), [(False, False, 3), (True, False, 2), (True, True, 3)])
 def test_products_of_the_backward_pass_count_to_linear(adapters, checkpointing, passes, compiled, linked):

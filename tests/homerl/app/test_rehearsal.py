@@ -52,7 +52,11 @@ def synth(folder: Path, **keys: object) -> BaseRecipe:
 
 
 @pytest.mark.parametrize(
-    ("keys", "where"), [({"recipe": HOPELESS}, "synth.recipe"), ({"curriculum": [HOPELESS]}, "synth.curriculum.0")]
+    ("keys", "where"),
+    [
+        ({"recipe": HOPELESS}, "synth.recipe"),
+        pytest.param({"curriculum": [HOPELESS]}, "synth.curriculum.0", marks=pytest.mark.long),
+    ],
 )
 def test_a_source_that_gives_no_blueprint_is_refused_by_its_key(tmp_path, keys, where):
     with pytest.raises(InputError, match=f"{where}: none of 5 seeds gives a blueprint"):

@@ -91,7 +91,7 @@ def test_shares_are_whole_and_sum_up():
         assert sum(apportion_counts(count, SUITES["smh-bench"].shares).values()) == count
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("suite", ["smarthome-bench", pytest.param("smh-bench", marks=pytest.mark.long)])
 def test_instances_are_valid_and_reproducible(suite):
     made = SUITES[suite]
     for slot, instance in zip(list(suite_slots(made))[:: EVERY[suite]], sample(suite), strict=True):

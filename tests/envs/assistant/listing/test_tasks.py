@@ -107,7 +107,7 @@ def said(blueprint: Blueprint) -> str:
     return "\n".join([*intents, *blueprint.memory, *(past.content for past in blueprint.history)])
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.long)])
 def test_every_query_type_is_drawn_in_homes_with_nulls_and_none_says_one(language: str) -> None:
     made: Counter[str] = Counter()
     for family, subcategory in KINDS:

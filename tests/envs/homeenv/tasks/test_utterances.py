@@ -129,7 +129,7 @@ def read(language: str, count: int) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("count", [30, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
+@pytest.mark.parametrize("count", [12, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
 def test_utterances_name_what_is_there_and_say_what_is_meant(language, count):
     seen, wrong = read(language, count)
     assert seen >= count and not wrong, "\n".join(wrong[:20])

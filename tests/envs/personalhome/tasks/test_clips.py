@@ -86,6 +86,7 @@ def sent(served, text):
     return next(messages for messages in asked if text in messages[3]["content"])
 
 
+@pytest.mark.long
 def test_a_served_model_sees_the_frames_of_the_asked_seconds_and_trajectories_keep_handles(suite, clips, tmp_path):
     calls = called("extract_frames", start=2, end=3, fps=1), called("inspect_video_segment", start="0", end="00:01")
     with server(suite, *calls) as served:
