@@ -34,7 +34,6 @@ from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantErro
 from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
 from homerl.envs.assistant.serving.call_effects import Effects, find_moved_dids, list_groups
 from homerl.envs.assistant.serving.consent import (
-    ASKED,
     Guard,
     WaitingProposals,
     fill_in_code,
@@ -90,6 +89,7 @@ from homerl.envs.assistant.serving.real_home import (
 from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker, StreamingAgent, is_free_of_calls
 from homerl.envs.assistant.serving.reply_text import (
     ASK_CODE,
+    QUESTION_MARKS,
     ReplyPhrases,
     ReplyWriter,
     find_json_answer,
@@ -519,7 +519,7 @@ class Caretaker:
         told = self.words.fill_phrase(key, changes=effects, question=question)
         missed = self._writer(exchange).describe_missed_actions()
         # a question is the last that is heard
-        return join_sentences(missed, told) if told.endswith(ASKED) else join_sentences(told, missed)
+        return join_sentences(missed, told) if told.endswith(QUESTION_MARKS) else join_sentences(told, missed)
 
     def _describe_effects(self, exchange: Exchange) -> str:
         """What calls do, and on what automations may act then. The model reads this in the next turn."""

@@ -51,7 +51,7 @@ from homerl.envs.assistant.listing.room_and_device_names import (
 from homerl.envs.assistant.serving.call_effects import INDIRECT, Effects, facts_beside, list_groups, listed_entities
 from homerl.envs.assistant.serving.exchange_journal import Proposal
 from homerl.envs.assistant.serving.live_situation import CODE, TwinCall
-from homerl.envs.assistant.serving.reply_text import is_code_question
+from homerl.envs.assistant.serving.reply_text import QUESTION_MARKS, is_code_question
 from homerl.envs.assistant.serving.secret_masking import HIDDEN
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.core.messages import Message
@@ -165,7 +165,6 @@ def _has_guarded_name(home: Home, device: Device) -> bool:
     return tells_to_guard([*full_device_names(home, device), *room_names(home, device), device.did], category)
 
 
-ASKED = ("?", "？", ";")  # how a question ends
 APOSTROPHE = re.compile("['’]")
 LONGEST = 60  # signs of an answer: more words say something else
 Kind = Literal["yes", "no"]
@@ -182,7 +181,7 @@ def is_refusal(said: str, language: str = "en") -> bool:
 
 
 def _is_answer(said: str, kind: Kind, language: str) -> bool:
-    if len(said := said.strip()) > LONGEST or said.endswith(ASKED):
+    if len(said := said.strip()) > LONGEST or said.endswith(QUESTION_MARKS):
         return False
     return _answer_pattern(kind, language).fullmatch(_plain_letters(said)) is not None
 
@@ -253,7 +252,7 @@ def find_spoken_codes(dialogue: Iterable[Message], language: str) -> list[str | 
     codes, wanted = list[str | None](), False
     for message in dialogue:
         text, asks = message["content"], message["role"] == "assistant"
-        if asks and (is_code_question(text) or text.endswith(ASKED)):
+        if asks and (is_code_question(text) or text.endswith(QUESTION_MARKS)):
             wanted = is_code_question(text)
         codes.append(parse_spoken_code(text, language) if wanted and not asks else None)
     return codes

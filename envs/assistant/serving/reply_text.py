@@ -65,7 +65,7 @@ from homerl.play.tool_call_parser import parse_model_json, strip_code_fence
 ASK_CODE = "question_code"  # the text that asks for a code
 FILE = Path(__file__).parent / "words.yaml"
 READ = ("en", "zh")  # languages in which rules know what a sentence claims
-QUESTION_MARKS = ("?", "？", "؟", ";")
+QUESTION_MARKS = ("?", "？", "؟", ";")  # how a question ends; the last one is Greek
 FULL_WIDTH = ("。", "！", "？", "）")  # no space stands after a sentence that ends with one of them
 
 

@@ -34,7 +34,7 @@ NO = (
 NEITHER = (
     "yes but not the door|yes, and open the window|yes, in ten minutes|ok but only the lamp|not sure|maybe|yes?|ok?|please|"
     "thanks|yes no|ok cancel|do it not|no go ahead|do it tomorrow|yesterday|go away|good night|Janein|ja aber nicht die Tür|"
-    "oui mais pas la porte|sí, pero no la puerta|да нет|好吗|行不行|是不是|对不起||" + "yes " * 40
+    "oui mais pas la porte|sí, pero no la puerta|да нет|好吗|行不行|是不是|对不起|yes؟||" + "yes " * 40
 )
 
 
