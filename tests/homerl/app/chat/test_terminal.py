@@ -83,7 +83,7 @@ class Terminal:
                 return self.wait_for(text, 3)
         raise AssertionError(f"'{text}' did not come: {self.text}")
 
-    def wait_for(self, text: str, seconds: float = 60) -> None:
+    def wait_for(self, text: str, seconds: float = 180) -> None:
         until = time.monotonic() + seconds
         while text not in self.text:
             assert time.monotonic() < until, f"'{text}' did not come: {self.text}"
