@@ -161,6 +161,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
     assert done.returncode != 0 and "there is no such folder" in done.stderr and "HOMERL_REWARDS" in done.stderr
 
 
+@pytest.mark.long
 def test_a_helper_is_no_reward(tmp_path):
     (tmp_path / "_helper.py").write_text("x = 1\n")
     assert process("print(list(RewardWeights.model_fields))", tmp_path, tmp_path).stdout.split("'")[1::2] == [

@@ -28,10 +28,11 @@ def recipe(folder: Path, **blueprints: object) -> Path:
     return file
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("variable", "text", "blueprints", "error"),
     [
-        pytest.param("HOMERL_INTENTS", FAMILY, {"families": {"broken": 1}}, "no_such_attribute", marks=pytest.mark.long),
+        ("HOMERL_INTENTS", FAMILY, {"families": {"broken": 1}}, "no_such_attribute"),
         ("HOMERL_REWARDS", REWARD, {}, "ZeroDivisionError"),
     ],
     ids=["query type", "reward"],

@@ -151,6 +151,7 @@ exec(example.replace('name = "my-agent"', "name = folder"))
 """
 
 
+@pytest.mark.long
 def test_fresh_process_loads_what_was_trained(exported: Path, model: Path, tmp_path: Path):
     write(tmp_path / "request.json", json.dumps([DIALOGUE, TOOLS]))
     done = python(LOAD, exported, tmp_path / "request.json", tmp_path / "answer.pt", bare=True)  # and the card's code

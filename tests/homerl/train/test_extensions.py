@@ -114,13 +114,17 @@ def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, rec
     ("override", "said"),
     [
         ("--rlve.group=2", "a group of 2 is too small to rank"),
-        ("--rlve.rank_scale=-1", "rlve.rank_scale is -1"),
-        ("--rlve.credit=rnk", f"did you mean rank? (known: {', '.join([*list_credit_modes(), 'rank'])})"),
-        ("--rlve.rank_scal=1", "did you mean rank_scale?"),
+        pytest.param("--rlve.rank_scale=-1", "rlve.rank_scale is -1", marks=pytest.mark.long),
+        pytest.param(
+            "--rlve.credit=rnk",
+            f"did you mean rank? (known: {', '.join([*list_credit_modes(), 'rank'])})",
+            marks=pytest.mark.long,
+        ),
+        pytest.param("--rlve.rank_scal=1", "did you mean rank_scale?", marks=pytest.mark.long),
         ("--rlve.loss=sof", f"did you mean soft? (known: {', '.join([*list_losses(), 'soft'])})"),
-        ("--rlve.steepness=0", "rlve.steepness is 0"),
-        ("--rlve.engine.kind=unpaded", "did you mean unpadded?"),
-        ("--rlve.async_rollouts=1", "engine unpadded shares the trainer's GPU"),
+        pytest.param("--rlve.steepness=0", "rlve.steepness is 0", marks=pytest.mark.long),
+        pytest.param("--rlve.engine.kind=unpaded", "did you mean unpadded?", marks=pytest.mark.long),
+        pytest.param("--rlve.async_rollouts=1", "engine unpadded shares the trainer's GPU", marks=pytest.mark.long),
         ("--parallel=zero3", "engine unpadded needs whole weights, and zero3 shards them"),
     ],
 )

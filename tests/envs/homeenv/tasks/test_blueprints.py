@@ -52,6 +52,7 @@ def test_a_blueprint_is_a_pure_function_of_its_seed():
     assert len(ids) == 2 * SEEDS
 
 
+@pytest.mark.long
 def test_it_is_the_same_in_another_process():
     code = (
         "from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint\n"

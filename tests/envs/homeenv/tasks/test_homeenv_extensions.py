@@ -255,10 +255,11 @@ def test_a_language_is_one_folder(german):
     assert lines.count("Mach das Licht in der Küche an.") == 3 and lines[-1] == "Bitte Licht."
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "recipe",
     [
-        pytest.param({"home": HOME}, marks=pytest.mark.long),
+        {"home": HOME},
         {"world": "simuhome", "language": "de", "types": {"qt1/infeasible": 1, "qt4-1": 1}},
     ],
 )

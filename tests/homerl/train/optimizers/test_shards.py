@@ -22,7 +22,8 @@ def test_rows_are_shared_out_as_torch_does(rows: int, count: int) -> None:
     assert count_shard_rows(rows, count) == found + [0] * (count - len(found))
 
 
-@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("ranks", [2, 3])
 def test_shards_move_as_whole_matrices(ranks: int, tmp_path: Path) -> None:
     """Matrices of 6 to 18 rows on ranks that they do not divide over, in an order that leaves a rank without one."""
     (tmp_path / "ends").mkdir()
