@@ -70,13 +70,15 @@ class Taken(NamedTuple):
 
 
 async def play_messages(client: AsyncOpenAI, start: Any, tools: Any, count: int, call: Call, taken: Taken) -> None:
-    """Ask for so many messages, and call the tool after each."""
+    """Ask for so many messages, and call the tool after each but the last, with which an episode ends."""
     messages, begun = [*start], time.perf_counter()
-    for _ in range(count):
+    for left in reversed(range(count)):
         before, worked = time.perf_counter(), time.process_time()
         said = (await client.chat.completions.create(model="policy", messages=messages, tools=tools)).choices[0].message
         taken.messages.append(time.perf_counter() - before)
         taken.message_work.append((called := time.process_time()) - worked)
+        if not left:
+            break
         messages.append(said.model_dump(exclude_none=True))
         messages.append({"role": "tool", "tool_call_id": said.tool_calls[0].id, "content": await call()})
         taken.call_work.append(time.process_time() - called)
@@ -119,7 +121,7 @@ def main() -> None:
     """Print the table as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--episodes", type=int, default=10, help="episodes of each way")
-    parser.add_argument("--messages", type=int, default=8, help="messages of an episode, each with a call")
+    parser.add_argument("--messages", type=int, default=8, help="messages of an episode, each but the last with a call")
     parser.add_argument("--seconds", type=float, default=0.2, help="what the model takes for a message")
     options = parser.parse_args()
     load = os.getloadavg()[0]
@@ -133,9 +135,11 @@ def main() -> None:
         print(f"| {way} | {message} | {statistics.median(of.episodes):.3f} | {work} |")
     direct, proxy = (taken[way] for way in ("direct", "proxy"))
     share = statistics.median(proxy.episodes) / statistics.median(direct.episodes) - 1
-    names = ("message_work", "call_work")
-    added, own = (sum(statistics.median(getattr(of, name)) for name in names) for of in (proxy, direct))
-    added = (added - own) / (options.seconds + own)
+    message, call = (
+        statistics.median(getattr(proxy, name)) - statistics.median(getattr(direct, name))
+        for name in ("message_work", "call_work")
+    )
+    added = (options.messages * message + (options.messages - 1) * call) / statistics.median(direct.episodes)
     print(f"\nthe proxy adds {share:.1%} to an episode; by the processor's time alone it would be {added:.1%}")
 
 
