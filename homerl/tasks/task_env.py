@@ -182,7 +182,7 @@ class TaskEnv:
         self._episode = saved._episode.fork()
 
     def state_key(self) -> str:
-        """A hash of the home's state and of what was answered: equal states have equal keys, whatever led to them."""
+        """A hash of the home's state: equal states have equal keys, whatever led to them and whatever was said."""
         return self._episode.situation.state_key()
 
     def trajectory(self, agent: str = "agent") -> Trajectory:
