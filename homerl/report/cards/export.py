@@ -159,7 +159,8 @@ def find_trained_stage(run: Path) -> Path:
     if not run.is_dir():
         raise InputError("there is no such folder", str(run), "give a run's folder: the `out` of its recipe")
     if is_model_folder(run):
-        raise InputError("this is a model, not a run", str(run), f"give the run's folder: {run.parent}")
+        own = run.parents[1] if run.parent.name == "checkpoints" else run.parent
+        raise InputError("this is a model, not a run", str(run), f"give the run's folder: {own}")
     if any((stage / "checkpoints").is_dir() for stage in (run, *(run / name for name in STAGES))):
         raise InputError("training has not finished", str(run), "start its recipe again: it resumes")
     remedy = "give the folder of a finished sft, rlve or flywheel run"

@@ -632,7 +632,9 @@ def test_no_model(tmp_path: Path, model: Path):
     refused(tmp_path / "nowhere", "no such folder", "recipe")
     refused(tmp_path, "no trained model", "flywheel")
     refused(model, "a model, not a run", str(model.parent))
-    (tmp_path / "checkpoints").mkdir()
+    checkpoint = tmp_path / "checkpoints/checkpoint-5"
+    shutil.copytree(model, checkpoint)
+    assert str(tmp_path) in refused(checkpoint, "a model, not a run").remedy.split()
     refused(tmp_path, "not finished", "resumes")
     refused(model.parent, "no adapter", adapter=True)
 
