@@ -138,9 +138,15 @@ class RolloutSupply:
         begin = sum(counts[: self.ranks.rank])  # all ranks draw the same groups, and each keeps its own part
         return self.curriculum.draw_groups(sum(counts))[begin : begin + counts[self.ranks.rank]]
 
-    async def play_groups(self, draws: Iterable[GroupDraw]) -> list[PlayedGroup]:
-        """Play groups, all concurrently."""
-        return list(await asyncio.gather(*map(self.play_group, draws)))
+    async def play_groups(self, draws: Iterable[GroupDraw], ended: Callable[[], None] = lambda: None) -> list[PlayedGroup]:
+        """Play groups, all concurrently. `ended` is called after each."""
+
+        async def play(draw: GroupDraw) -> PlayedGroup:
+            group = await self.play_group(draw)
+            ended()
+            return group
+
+        return list(await asyncio.gather(*map(play, draws)))
 
     async def play_group(self, draw: GroupDraw, begins: Callable[[], None] = lambda: None) -> PlayedGroup:
         """Play a group, and replace it while it has zero variance. `begins` is called before each."""

@@ -10,7 +10,9 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from math import fsum
 from pathlib import Path
 from statistics import fmean
@@ -21,6 +23,7 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 from transformers import PreTrainedTokenizerBase, set_seed
 
+from homerl.host.progress_bar import progress_bar
 from homerl.host.terminal import say
 from homerl.train.data.curriculum import Curriculum, read_difficulties
 from homerl.train.data.prefixes import index_verified_trajectories
@@ -66,17 +69,21 @@ def play_all_updates(recipe: RLVERecipe, player: RolloutPlayer, tokenizer: PreTr
     ranks = RankContext(state.process_index, state.num_processes, lambda rows: list(gather_object(rows)))
     supply = RolloutSupply(settings, recipe.seed, player, blueprint, curriculum, ranks, verified, recipe.out)
     supply.digests |= digests
-    with Watchdog(phases, dict(recipe.deadlines)), asyncio.Runner() as runner:
+    bar = progress_bar()
+    own = len(ranks.rank_share(settings.blueprints_per_update)) * settings.updates
+    group_ended = partial(bar.advance, bar.add_task("groups", total=own, note=""))
+    shown = bar if state.is_main_process else nullcontext()
+    with Watchdog(phases, dict(recipe.deadlines)), asyncio.Runner() as runner, shown:
         for update in range(settings.updates):
             phases.update = update
             torch.manual_seed(hash_seed(recipe.seed, update, state.process_index))
             with phases.enter_phase("rollout"), engine.awake():
-                played = runner.run(supply.play_groups(supply.draw_groups()))
+                played = runner.run(supply.play_groups(supply.draw_groups(), group_ended))
             with phases.enter_phase("collective", "idle", waits=True):
                 batch = supply.finish_batch(played)
             if state.is_main_process:
-                own = [rollout.trajectory for rollout, _ in batch.own_rollouts()]
-                write_update_rollouts(recipe.out, update + 1, own)
+                trajectories = [rollout.trajectory for rollout, _ in batch.own_rollouts()]
+                write_update_rollouts(recipe.out, update + 1, trajectories)
                 say(describe_played(batch, update, settings.updates))
     return recipe.out / "rollouts"
 

@@ -78,11 +78,13 @@ def test_an_update_from_stored_rollouts_gives_the_same_bytes_as_the_run_that_pla
         train_rlve(recipe("wrong", seed=7, from_rollouts=str(first.out)))
 
 
-def test_groups_are_played_without_a_trainer_and_trained_on_elsewhere(recipe, monkeypatch):
+def test_groups_are_played_without_a_trainer_and_trained_on_elsewhere(recipe, capfd):
     """The first update's are those of a training. Older ones are weighted, since another model played them."""
     played = recipe("played", play_only=True)
     train_rlve(played)
     assert not (played.out / "model").exists()
+    groups = 2 * played.rlve.blueprints_per_update
+    assert f"{groups}/{groups}" in "".join(capfd.readouterr()), "the groups of two updates, as they end"
     train_rlve(recipe("trained", store_tokens=True, updates=1))
     for name in ("rollouts/update_000001.jsonl", "rollouts/tokens/group_0000000_0.jsonl"):
         assert (played.out / name).read_bytes() == (played.out.parent / "trained" / name).read_bytes(), name
