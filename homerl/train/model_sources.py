@@ -159,11 +159,16 @@ def explain_base_download(source: str) -> str:
 
 
 def load_model_tokenizer(source: str, **options: Any) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model. An adapter without one has its base's, with a chat template of its own."""
+    """The tokenizer of a model, without tokens that it never learnt. An adapter without one has its base's, with a chat
+    template of its own."""
     from transformers import AutoTokenizer
 
+    from homerl.train.untrained_tokens import write_untrained_tokens_as_text
+
     if not is_adapter(source) or (Path(source) / TOKENIZER).is_file():
-        return AutoTokenizer.from_pretrained(source, **options)
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        write_untrained_tokens_as_text(tokenizer, source)
+        return tokenizer
     tokenizer = load_model_tokenizer(find_adapter_base(source), **options)
     if (template := Path(source) / TEMPLATE).is_file():
         tokenizer.chat_template = template.read_text(encoding="utf-8")

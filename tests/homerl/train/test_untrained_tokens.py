@@ -1,0 +1,50 @@
+"""A token that no training saw is written in ordinary tokens, since an adapter on the layers cannot learn to write it."""
+
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+from tokenizers import AddedToken
+from transformers import AutoTokenizer
+
+from homerl.train.model_sources import load_model_tokenizer
+from homerl.train.tiny_model import TinyConfig, make_random_model, make_tokenizer
+
+CALL = '<tool_call>\n{"name": "x"}\n</tool_call>'
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> Path:
+    """A model with two marks that are no control tokens, whose first has the embedding of an id that no token has."""
+    folder = tmp_path_factory.mktemp("base")
+    tokenizer = make_tokenizer([CALL], [])
+    tokenizer.add_tokens([AddedToken(mark, special=False) for mark in ("<tool_call>", "</tool_call>")])
+    make_random_model(TinyConfig(hidden_size=32, layers=1), len(tokenizer) + 7, seed=0).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    weights = load_file(folder / "model.safetensors")
+    for name, rows in weights.items():
+        if name.endswith(("embed_tokens.weight", "lm_head.weight")):
+            rows[tokenizer.convert_tokens_to_ids("<tool_call>")] = rows[len(tokenizer)] * 1.02
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def test_an_untrained_token_is_written_in_ordinary_ones_and_a_trained_one_stays(base, tmp_path):
+    tokenizer = load_model_tokenizer(str(base))
+    tokens, before = tokenizer.tokenize(CALL), AutoTokenizer.from_pretrained(base)
+    assert "<tool_call>" not in tokens and "</tool_call>" in tokens
+    assert tokenizer.convert_tokens_to_ids("</tool_call>") == before.convert_tokens_to_ids("</tool_call>")
+    assert tokenizer.decode(tokenizer(CALL)["input_ids"]) == CALL
+    tokenizer.save_pretrained(tmp_path)  # beside an adapter, whose folder has no such weights
+    assert load_model_tokenizer(str(tmp_path))(CALL)["input_ids"] == tokenizer(CALL)["input_ids"]
+
+
+def test_without_rows_that_no_token_has_nothing_is_known(base, tmp_path):
+    weights = load_file(base / "model.safetensors")
+    tokenizer = load_model_tokenizer(str(base))
+    count = 1 + max(tokenizer.get_vocab().values())
+    for file in base.glob("*.json"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    cut = {name: rows[:count].clone() if rows.shape[0] == count + 7 else rows for name, rows in weights.items()}
+    save_file(cut, tmp_path / "model.safetensors", {"format": "pt"})
+    assert "<tool_call>" in load_model_tokenizer(str(tmp_path)).tokenize(CALL)
