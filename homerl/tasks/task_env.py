@@ -182,7 +182,9 @@ class TaskEnv:
         self._episode = saved._episode.fork()
 
     def state_key(self) -> str:
-        """A hash of the home's state: equal states have equal keys, whatever led to them and whatever was said."""
+        """A hash of the world's state: of the home, and of what the agent has looked up, called for and answered, where the
+        world's goals ask for that. Equal states have equal keys, whatever led to them. Dialogue and limits are not in it.
+        """
         return self._episode.situation.state_key()
 
     def trajectory(self, agent: str = "agent") -> Trajectory:

@@ -61,13 +61,13 @@ def read_output_rows(source: str, ids: Sequence[int]) -> torch.Tensor | None:
     from safetensors import safe_open
 
     folder = Path(source) if Path(source).is_dir() else Path(str(try_to_load_from_cache(source, CONFIG))).parent
-    found = {name: file for file in sorted(folder.glob("*.safetensors")) for name in safe_open(file, "pt").keys()}  # noqa: SIM118 (no dict)
     for ending in OUTPUTS:
-        for name, file in found.items():
-            if name.endswith(ending):
-                with safe_open(file, "pt") as weights:
-                    rows = weights.get_slice(name)
-                    if max(ids) >= rows.get_shape()[0]:
-                        return None
-                    return torch.cat([rows[id : id + 1] for id in ids]).float()
+        for file in sorted(folder.glob("*.safetensors")):
+            with safe_open(file, "pt") as weights:
+                names: list[str] = weights.keys()
+                name = next((name for name in names if name.endswith(ending)), None)
+                if name is None:
+                    continue
+                rows = weights.get_slice(name)
+                return torch.cat([rows[id : id + 1] for id in ids]).float() if max(ids) < rows.get_shape()[0] else None
     return None

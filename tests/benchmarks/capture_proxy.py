@@ -124,6 +124,8 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=8, help="messages of an episode, each but the last with a call")
     parser.add_argument("--seconds", type=float, default=0.2, help="what the model takes for a message")
     options = parser.parse_args()
+    if options.messages < 2:
+        parser.error("--messages: 2 at least, of which the last has no call")
     load = os.getloadavg()[0]
     taken = asyncio.run(measure(options))
     print(f"load {load:.1f}, mcp {version('mcp')}, openai {version('openai')}, {options.messages} messages an episode\n")

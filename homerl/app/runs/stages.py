@@ -211,7 +211,7 @@ def _make_model_players(recipe: BenchRecipe, model: ModelSettings, name: str) ->
 
     settings = recipe.bench
     engine = load_engine(model, name, recipe.cpu, settings.max_tokens, settings.temperature, settings.batch)
-    engine.held = DialogueCache(2 * settings.batch, forks=True)
+    engine.held = DialogueCache(2 * max(WAVE, settings.batch), forks=True)  # of all that are in play
 
     def begin_wave(first: int) -> None:  # as a run that begins with this wave
         torch.manual_seed(recipe.seed + first)

@@ -225,7 +225,7 @@ class TransformersEngine:
         begun = self._begin_prompts(different, end, pad)
         rows = dict(zip(different, prefill_caches(self.model, different, list(begun.values()), pad, self.prefill)))
         cache = join_caches(self.model, [rows[tuple(prompt)] for prompt in prompts], len(prompts[-1]) - 1, self.max_tokens)
-        return cache, begun
+        return cache, {prompt: one and CachedDialogue(one.ids, ()) for prompt, one in begun.items()}
 
     def _begin_prompts(
         self, prompts: Sequence[tuple[int, ...]], end: int, pad: int

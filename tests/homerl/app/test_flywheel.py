@@ -357,8 +357,7 @@ def test_a_synthesis_that_lost_blueprints_is_made_again_before_anything_is_train
     assert places(unfinished_stages(found))[0] == "synth synth", "nothing was made"
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("launcher", ["python", "two ranks"])
+@pytest.mark.parametrize("launcher", ["python", pytest.param("two ranks", marks=pytest.mark.long)])
 def test_a_flywheel_ends_with_the_code_of_the_stage_that_failed(tmp_path: Path, launcher: str) -> None:
     """Also if torchrun, which turns every failure into code 1, started the stage."""
     hopeless = ("--synth.blueprints", "2", "--synth.curriculum", "[]", "--synth.recipe.intents", "[3, 3]")

@@ -28,11 +28,10 @@ def recipe(folder: Path, **blueprints: object) -> Path:
     return file
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("variable", "text", "blueprints", "error"),
     [
-        ("HOMERL_INTENTS", FAMILY, {"families": {"broken": 1}}, "no_such_attribute"),
+        pytest.param("HOMERL_INTENTS", FAMILY, {"families": {"broken": 1}}, "no_such_attribute", marks=pytest.mark.long),
         ("HOMERL_REWARDS", REWARD, {}, "ZeroDivisionError"),
     ],
     ids=["query type", "reward"],

@@ -190,7 +190,6 @@ def test_the_terms_of_a_talk_name_the_home_of_a_moved_run(here, monkeypatch):
 # Plug-ins
 
 
-@pytest.mark.long
 def test_a_runs_plugins_lie_in_it_and_are_loaded_only_if_they_are_named(here):
     Path("rewards").mkdir()
     Path("rewards/calm.py").write_text(REWARD)
