@@ -14,14 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedTokenizerBase
 
-OUTPUTS = (
-    "lm_head.weight",
-    "embed_tokens.weight",
-    "wte.weight",
-    "embed_in.weight",
-)  # the others, where input and output are one
+# The output embedding; or, where input and output are one, the embedding by the names of several families
+OUTPUTS = ("lm_head.weight", "embed_tokens.weight", "wte.weight", "embed_in.weight")
 EQUAL = 0.999  # cosine; a trained token of Qwen2.5 has at most 0.95 with one that is not
 CONFIG = "config.json"
 
@@ -39,7 +36,10 @@ def write_untrained_tokens_as_text(tokenizer: PreTrainedTokenizerBase, source: s
     if not added or not tokenizer.is_fast:
         return
     unused = 1 + max(tokenizer.get_vocab().values())
-    rows = read_output_rows(source, [unused, *added.values()])
+    try:
+        rows = read_output_rows(source, [unused, *added.values()])
+    except SafetensorError:
+        return  # who loads the weights says what is wrong with the file
     if rows is None:
         return
     alike = torch.cosine_similarity(rows[1:], rows[:1]) > EQUAL
@@ -58,7 +58,6 @@ def write_untrained_tokens_as_text(tokenizer: PreTrainedTokenizerBase, source: s
 def read_output_rows(source: str, ids: Sequence[int]) -> torch.Tensor | None:
     """Rows of a model's output embedding, of shape (ids, size), in float32. None if its weights are not here or lack one."""
     from huggingface_hub import try_to_load_from_cache
-    from safetensors import safe_open
 
     folder = Path(source) if Path(source).is_dir() else Path(str(try_to_load_from_cache(source, CONFIG))).parent
     for ending in OUTPUTS:
