@@ -113,13 +113,18 @@ def read_export_facts(folder: Path) -> dict[str, Any]:
     return dict(read_json(folder / FACTS).data) if (folder / FACTS).is_file() else {}
 
 
-def hash_model_weights(source: str) -> dict[str, str]:
-    """The SHA-256 of the files of a model's weights, in its folder or in the hub's cache; empty if they are not here."""
+def list_weight_files(source: str) -> list[Path]:
+    """The files of a model's weights, in its folder or in the hub's cache; empty if they are not here."""
     from huggingface_hub import try_to_load_from_cache
 
     cached = None if Path(source).is_dir() else try_to_load_from_cache(source, CONFIG)
     folder = Path(cached).parent if isinstance(cached, str) else Path(source)
-    return hash_model_files(sorted(folder.glob("*.safetensors")))
+    return sorted(folder.glob("*.safetensors"))
+
+
+def hash_model_weights(source: str) -> dict[str, str]:
+    """The SHA-256 of the files of a model's weights; empty if they are not on this machine."""
+    return hash_model_files(list_weight_files(source))
 
 
 def hash_model_files(files: Iterable[Path]) -> dict[str, str]:
@@ -167,7 +172,7 @@ def load_model_tokenizer(source: str, **options: Any) -> PreTrainedTokenizerBase
 
     if not is_adapter(source) or (Path(source) / TOKENIZER).is_file():
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
-        write_untrained_tokens_as_text(tokenizer, source)
+        write_untrained_tokens_as_text(tokenizer, list_weight_files(source))
         return tokenizer
     tokenizer = load_model_tokenizer(find_adapter_base(source), **options)
     if (template := Path(source) / TEMPLATE).is_file():
