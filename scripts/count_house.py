@@ -46,12 +46,9 @@ WAYS: dict[str, Way] = {
         ("homerl/train/update/objective.py", "RolloutObjective"),
         ("homerl/train/losses/clipped.py", "clip_token_losses"),
         ("homerl/train/losses/clipped.py", "Grpo.weight"),
-        ("homerl/train/engines/weight_sync.py", "SyncedEngine.sync"),
     ),
     # from the model's text to the home
     "a tool call": (
-        ("homerl/play/loop.py", "play"),
-        ("homerl/models/policy/policy_agent.py", "PolicyAgent.propose"),
         ("homerl/play/tool_call_parser.py", "parse_reply"),
         ("homerl/play/episode.py", "Episode.apply_reply"),
         ("envs/core/world.py", "tool_call_to_action"),
@@ -123,6 +120,14 @@ WAYS: dict[str, Way] = {
         ("homerl/play/confidence_intervals.py", "mean_interval"),
     ),
 }  # fmt: skip
+# What comes before a way or after it, and stands in the same story of docs/walkthrough.md
+NEIGHBOURS: dict[str, Way] = {
+    "an update": (("homerl/train/engines/weight_sync.py", "SyncedEngine.sync"),),  # before the next rollouts
+    "a tool call": (  # which sample the text
+        ("homerl/play/loop.py", "play"),
+        ("homerl/models/policy/policy_agent.py", "PolicyAgent.propose"),
+    ),
+}
 
 
 def defined_names(tree: ast.Module) -> set[str]:
@@ -149,11 +154,12 @@ def missing_functions(root: Path, way: Way) -> list[str]:
 def count_ways(root: Path) -> Iterator[tuple[str, str]]:
     """For each way, how many files and folders it crosses, or which of its functions are not where `WAYS` says."""
     for title, way in WAYS.items():
-        files = {file for file, _ in way}
-        folders = {file.rpartition("/")[0] for file in files}
-        missing = missing_functions(root, way)
-        crossed = f"{len(files)} files in {len(folders)} folders"
-        yield f"files and folders of {title}", f"not found: {', '.join(missing)}" if missing else crossed
+        missing, whole = missing_functions(root, way), (*way, *NEIGHBOURS.get(title, ()))
+        crossed = [f"{len({file for file, _ in part})} files in {len({Path(file).parent for file, _ in part})} folders"
+                   for part in dict.fromkeys((way, whole))]  # fmt: skip
+        yield f"files and folders of {title}", (
+            f"not found: {', '.join(missing)}" if missing else "; with its neighbours ".join(crossed)
+        )
 
 
 def source_files(root: Path) -> Iterator[tuple[str, str]]:
