@@ -122,6 +122,16 @@ def list_weight_files(source: str) -> list[Path]:
     return sorted(folder.glob("*.safetensors"))
 
 
+def download_hub_weights(name: str) -> None:
+    """Bring the weights of a hub's model here, before anything reads its tokenizer, which depends on them
+    (`untrained_tokens.py`): else a first start would write other tokens than the next."""
+    from huggingface_hub import snapshot_download
+
+    source = resolve_complete_model(name)
+    if not Path(source).is_dir():
+        snapshot_download(source, allow_patterns=["*.json", "model*.safetensors"])
+
+
 def hash_model_weights(source: str) -> dict[str, str]:
     """The SHA-256 of the files of a model's weights; empty if they are not on this machine."""
     return hash_model_files(list_weight_files(source))

@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase
 
 # The output embedding; or, where input and output are one, the embedding by the names of several families
 OUTPUTS = ("lm_head.weight", "embed_tokens.weight", "wte.weight", "embed_in.weight")
+RENAMED = "<|untrained_{}|>"  # by their id
 EQUAL = 0.999  # cosine; a trained token of Qwen2.5 has at most 0.95 with one that is not
 
 
@@ -43,7 +44,7 @@ def write_untrained_tokens_as_text(tokenizer: PreTrainedTokenizerBase, weights: 
     if rows is None:
         return
     alike = torch.cosine_similarity(rows[1:], rows[:1]) > EQUAL
-    names = {token: f"<|untrained_{id}|>" for (token, id), equal in zip(added.items(), alike.tolist()) if equal}
+    names = {token: RENAMED.format(id) for (token, id), equal in zip(added.items(), alike.tolist()) if equal}
     if not names:
         return
     state = json.loads(tokenizer.backend_tokenizer.to_str())

@@ -1,4 +1,4 @@
-"""A fake Hugging Face hub: the requests by which huggingface_hub makes a repository, uploads a folder and tags it."""
+"""A fake Hugging Face hub: the requests by which huggingface_hub makes a repository, tags it, takes files and gives them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Hub(BaseHTTPRequestHandler):
                 return handle(self, body, *(group.removeprefix("models/") for group in match.groups()))
         return self.answer(404, {"error": f"no {path}"})
 
-    do_GET = do_POST = do_PUT = route
+    do_GET = do_POST = do_PUT = do_HEAD = route
 
     def create(self, body: bytes) -> None:
         asked = json.loads(body)
@@ -80,7 +80,20 @@ class Hub(BaseHTTPRequestHandler):
             return self.answer(404, {"error": "Repository not found"})
         private = self.store["repos"][repo]["visibility"] == "private"
         card = {"cardData": self.store["repos"][repo].get("card")}
-        return self.answer(200, {"id": repo, "private": private, "sha": "0" * 40, "siblings": []} | card)
+        files = [{"rfilename": path} for path in self.store["repos"][repo]["files"]]
+        return self.answer(200, {"id": repo, "private": private, "sha": "0" * 40, "siblings": files} | card)
+
+    def download(self, body: bytes, repo: str, path: str) -> None:
+        content = self.store["repos"].get(repo, {"files": {}})["files"].get(path)
+        self.send_response(200 if content is not None else 404)
+        if content is None:
+            self.send_header("X-Error-Code", "EntryNotFound")
+        self.send_header("Content-Length", str(len(content or b"")))
+        self.send_header("X-Repo-Commit", "0" * 40)
+        self.send_header("ETag", hashlib.sha256(content or b"").hexdigest())
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content or b"")
 
     def tree(self, body: bytes, repo: str) -> None:
         files = self.store["repos"][repo]["files"]
@@ -133,10 +146,12 @@ class Hub(BaseHTTPRequestHandler):
         self.answer(200, {"commitUrl": f"{self.store['url']}/{repo}/commit/1", "commitOid": "1" * 40})
 
     ROUTES = (
+        ("HEAD", "/([^/]+/[^/]+)/resolve/[^/]+/(.+)", download),
+        ("GET", "/([^/]+/[^/]+)/resolve/[^/]+/(.+)", download),
         ("POST", "/api/repos/create", create),
         ("POST", "/api/validate-yaml", validate),
-        ("GET", f"/api/{REPO}", info),
-        ("GET", f"/api/{REPO}/tree/main", tree),
+        ("GET", f"/api/{REPO}(?:/revision/(?:main|0+))?", info),
+        ("GET", f"/api/{REPO}/tree/(?:main|0+)", tree),
         ("GET", f"/api/{REPO}/refs", refs),
         ("POST", f"/api/{REPO}/tag/main", tag),
         ("POST", f"/api/{REPO}/preupload/main", preupload),

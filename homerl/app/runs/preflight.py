@@ -82,8 +82,12 @@ def describe_chat_template(model: str) -> str | None:
         tokenizer = load_model_tokenizer(resolve_model_source(model), local_files_only=True)
     except (OSError, ValueError):
         return None
+    from homerl.train.untrained_tokens import RENAMED
+
     choose_chat_template(tokenizer, model)
-    return describe_trained_template(tokenizer)
+    renamed = sum(RENAMED.format(id) == token for token, id in tokenizer.get_added_vocab().items())
+    unlearnt = f"; {renamed} tokens that no training of it has seen are written in ordinary ones" if renamed else ""
+    return describe_trained_template(tokenizer) + unlearnt
 
 
 def _find_missing_gpus(recipe: BaseRecipe) -> list[str]:

@@ -23,6 +23,7 @@ from homerl.models.endpoint.endpoint_settings import refuse_secret
 from homerl.play.loop import Policy
 from homerl.play.situation import Observation, Reply
 from homerl.train.model_sources import (
+    download_hub_weights,
     find_adapter_base,
     is_adapter,
     is_model_folder,
@@ -218,6 +219,7 @@ def load_engine(
     from homerl.models.policy.transformers_engine import TransformersEngine
     from homerl.train.training_setup import load_chat_tokenizer, load_policy
 
+    download_hub_weights(model)
     tokenizer = load_chat_tokenizer(model, own=True)
     loaded = load_policy(settings, model).to("cpu" if cpu else "cuda").eval()
     return TransformersEngine(loaded, tokenizer, max_tokens, temperature, batch)

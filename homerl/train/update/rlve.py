@@ -69,7 +69,7 @@ from homerl.train.data.rollout_batches import (
 )
 from homerl.train.data.stored_rollouts import write_update_rollouts
 from homerl.train.engines.contract import chosen_engine
-from homerl.train.model_sources import read_max_positions
+from homerl.train.model_sources import download_hub_weights, read_max_positions
 from homerl.train.packing.packed_updates import largest_rounding_gap
 from homerl.train.parallel.parallel_trainer import ParallelTrainer
 from homerl.train.recipe import RLVERecipe, has_sharded_weights, refuse_untrainable, world_size
@@ -101,6 +101,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     """
     refuse_untrainable(recipe)
     source, settings = str(recipe.model.name), recipe.rlve
+    download_hub_weights(source)
     tokenizer = load_chat_tokenizer(source, named=recipe.model.shows_tool_names_only)
     with open_user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
         engine = chosen_engine(settings).make(settings, tokenizer, recipe.seed, in_shards=has_sharded_weights(recipe))

@@ -27,6 +27,7 @@ from homerl.train.data.sft_dialogues import (
     trajectories_file,
 )
 from homerl.train.model_settings import make_lora_config
+from homerl.train.model_sources import download_hub_weights
 from homerl.train.packing.packed_updates import IGNORE_INDEX, LossAndSums, TargetScores, TokenSequence
 from homerl.train.parallel.parallel_trainer import ParallelTrainer
 from homerl.train.recipe import SFTRecipe, refuse_untrainable, world_size
@@ -58,6 +59,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
         )
     rows = load_dialogues(recipe.data)
     source = make_scratch_model(recipe, rows)
+    download_hub_weights(source)
     tokenizer = load_chat_tokenizer(source, named=recipe.model.shows_tool_names_only)
     arguments = SFTConfig(
         **shared_training_arguments(recipe, settings),

@@ -1,12 +1,18 @@
 """A token that no training saw is written in ordinary tokens, since an adapter on the layers cannot learn to write it."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from fake_hub import TOKEN
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken
 from transformers import AutoTokenizer
 
+from homerl.app.runs.preflight import describe_chat_template
 from homerl.train.model_sources import load_model_tokenizer
 from homerl.train.tiny_model import TinyConfig, make_random_model, make_tokenizer
 
@@ -33,6 +39,7 @@ def test_an_untrained_token_is_written_in_ordinary_ones_and_a_trained_one_stays(
     tokenizer = load_model_tokenizer(str(base))
     tokens, before = tokenizer.tokenize(CALL), AutoTokenizer.from_pretrained(base)
     assert "<tool_call>" not in tokens and "</tool_call>" in tokens
+    assert "; 1 tokens that no training of it has seen" in (describe_chat_template(str(base)) or "")
     assert tokenizer.convert_tokens_to_ids("</tool_call>") == before.convert_tokens_to_ids("</tool_call>")
     assert tokenizer.decode(tokenizer(CALL)["input_ids"]) == CALL
     tokenizer.save_pretrained(tmp_path)  # beside an adapter, whose folder has no such weights
@@ -48,3 +55,17 @@ def test_without_rows_that_no_token_has_nothing_is_known(base, tmp_path):
     cut = {name: rows[:count].clone() if rows.shape[0] == count + 7 else rows for name, rows in weights.items()}
     save_file(cut, tmp_path / "model.safetensors", {"format": "pt"})
     assert "<tool_call>" in load_model_tokenizer(str(tmp_path)).tokenize(CALL)
+
+
+def test_a_model_of_the_hub_is_trained_in_the_same_tokens_from_the_first_start_on(base, hub, tmp_path):
+    files = {path.name: path.read_bytes() for path in base.iterdir()}
+    hub["repos"]["acme/base"] = {"visibility": "public", "files": {**files, "consolidated.safetensors": b"?"}, "tags": []}
+    script = (
+        "from homerl.train.model_sources import download_hub_weights, load_model_tokenizer\n"
+        "download_hub_weights('acme/base')\n"
+        f"print(load_model_tokenizer('acme/base')({CALL!r})['input_ids'])"
+    )
+    cache = {**os.environ, "HF_HOME": str(tmp_path), "HF_ENDPOINT": hub["url"], "HF_TOKEN": TOKEN, "HF_HUB_OFFLINE": "0"}
+    told = subprocess.run([sys.executable, "-c", script], env=cache, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert json.loads(told) == load_model_tokenizer(str(base))(CALL)["input_ids"]
+    assert not any("consolidated" in call for call in hub["calls"])  # a second copy, which some models have
