@@ -20,24 +20,24 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Literal, cast
 
-import anyio
-import anyio.to_thread
-
 from homerl import __version__
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.world import WorldError, tool_call_to_action
 from homerl.envs.homeenv.sim.home_world import HomeWorld
 from homerl.envs.homeenv.tasks.prompts import home_system_prompt
 from homerl.host.terminal import print_error
-from homerl.host.web_server import serve_until_stopped as serve_app
 
 try:
+    import anyio
+    import anyio.to_thread
     from mcp import MCPError, types
     from mcp.server import Server, ServerRequestContext
     from mcp.server.context import CallNext, HandlerResult
     from mcp.server.stdio import stdio_server
     from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
     from starlette.requests import ClientDisconnect
+
+    from homerl.host.web_server import serve_until_stopped as serve_app
 except ModuleNotFoundError as missing:
     what = f"the package {missing.name} is not installed"
     raise InputError(what, where="serve-env", remedy="pip install 'homerl[mcp]'") from None

@@ -113,8 +113,13 @@ def ending_for_error(error: BaseException) -> CommandEnding | None:
     return CommandEnding(f"{LIBRARIES[package]} ({text.splitlines()[0]})")
 
 
+# Modules that we import, and the package of an extra that brings them.
+BROUGHT_BY = {"anyio": "mcp", "h11": "uvicorn", "httpx": "openai", "pyarrow": "datasets", "tokenizers": "transformers"}
+
+
 def extra_with_module(module: str) -> str | None:
     """The smallest of homerl's extras that brings a package with this module; None if none does."""
+    module = BROUGHT_BY.get(module, module)
     try:
         lines = requires("homerl") or ()
     except PackageNotFoundError:  # it is read from a folder

@@ -57,6 +57,8 @@ def serve_env(
             raise InputError("the package openenv is not installed", "serve-env", "pip install 'homerl[interop]'")
         context.obj.serve_tasks(source, host, port, key_env, sessions, fork)
         return
+    if find_spec("mcp") is None:
+        raise InputError("the package mcp is not installed", "serve-env", "pip install 'homerl[mcp]'")
     from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
     from homerl.envs.homeenv.sim.home_file import load_home
     from homerl.envs.homeenv.sim.home_world import HomeWorld

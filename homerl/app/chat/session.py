@@ -38,8 +38,7 @@ from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.loop import Agent, Policy
 from homerl.play.situation import Reply, Situation
 from homerl.play.trajectory import ShownStep, Trajectory, show_step, trajectory_to_row, write_rows
-from homerl.report.cards.export import find_trained_stage
-from homerl.report.cards.model_lineage import mixture_parts, read_talk_terms
+from homerl.report.cards.model_lineage import find_trained_stage, mixture_parts, read_talk_terms
 from homerl.train.model_sources import is_local_model_name, is_model_folder, refuse_changed_export, resolve_model_source
 from homerl.worlds.registry import begin_episode, known_worlds, world_of
 from homerl.worlds.visit_contract import HomeChange, Visits

@@ -13,12 +13,14 @@ import pkgutil
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import name_path_in_errors
 from homerl.host.exit_codes import run_to_end, write_exit_code
 from homerl.host.processes import die_with_parent, is_local_main_process, is_main_process
+from homerl.host.recipe_files import read_own_recipe
 from homerl.host.terminal import print_error, say, waiting_spinner
 from homerl.train import TRAININGS
 
@@ -36,6 +38,14 @@ def main(path: str, argv: Sequence[str]) -> int:
     code = run_to_end(partial(_start_run, path, argv), lambda end: end.by_all or is_main_process())
     write_exit_code(code)
     return code
+
+
+def refuse_without_packages(path: Path) -> None:
+    """Raise `ModuleNotFoundError` if a package is missing that a run of this recipe surely needs. What else the recipe's
+    reading imports may be in a smaller extra, which would be named and then not suffice."""
+    for package, kinds in {"torch": (*TRAININGS, "flywheel"), "sacrebleu": ("synth",)}.items():
+        if find_spec(package) is None and read_own_recipe(path).get("run") in kinds:
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
 def _start_run(path: str, argv: Sequence[str]) -> None:

@@ -46,7 +46,7 @@ def from_option_words(run: Path | None) -> list[str]:
 def overrides_from_run(kind: str, run: Path) -> list[str]:
     """The overrides by which a recipe of a kind starts at a run. Raises `InputError` for a kind that cannot."""
     if kind == "rlve":
-        from homerl.report.cards.export import find_trained_stage
+        from homerl.report.cards.model_lineage import find_trained_stage
 
         stage = run / "sft" if (run / "sft").is_dir() else run
         return ["--model.name", str(find_trained_stage(stage) / "model")]

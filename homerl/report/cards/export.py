@@ -23,7 +23,7 @@ from homerl import __version__
 from homerl.bench.stored_scores import read_complete_scores
 from homerl.envs.core.documents import InputError, name_path_in_errors, read_json, write_atomic
 from homerl.host.html_pages import fold_long_text
-from homerl.host.recipe_files import OF_TASKS, STAGES, refuse_unloaded_run_plugins
+from homerl.host.recipe_files import OF_TASKS, refuse_unloaded_run_plugins
 from homerl.models.policy.chat_template import OWN, shows_tools, without_generation_tags
 from homerl.models.policy.response_template import set_response_template
 from homerl.report.cards.gguf_and_ollama import KINDS, check_convertible, render_modelfile, require_gguf, write_gguf
@@ -38,6 +38,7 @@ from homerl.report.cards.model_card import (
     recipe_files,
     render_model_card,
 )
+from homerl.report.cards.model_lineage import find_trained_stage
 from homerl.report.cards.push_to_hub import (
     check_hub_token,
     choose_license,
@@ -149,22 +150,6 @@ def _read_facts(trained: Path, name: str, base: str | None, license: str | None)
     said |= {"name": name, "license": license or said["license"], "played": said["talk"].get("recipe") or {}}
     known = {one.name: said[one.name] for one in fields(ModelCardFacts) if one.name in said}
     return ModelCardFacts(**known | {"recipes": tuple(said["recipes"])})
-
-
-def find_trained_stage(run: Path) -> Path:
-    """The folder that holds `model/`: `run` itself, or the last trained stage of a flywheel; else `InputError`."""
-    for stage in (run, *(run / name for name in STAGES)):
-        if is_model_folder(stage / "model"):
-            return stage
-    if not run.is_dir():
-        raise InputError("there is no such folder", str(run), "give a run's folder: the `out` of its recipe")
-    if is_model_folder(run):
-        own = run.parents[1] if run.parent.name == "checkpoints" else run.parent
-        raise InputError("this is a model, not a run", str(run), f"give the run's folder: {own}")
-    if any((stage / "checkpoints").is_dir() for stage in (run, *(run / name for name in STAGES))):
-        raise InputError("training has not finished", str(run), "start its recipe again: it resumes")
-    remedy = "give the folder of a finished sft, rlve or flywheel run"
-    raise InputError("there is no trained model here", str(run), remedy)
 
 
 def resolve_destination(run: Path, to: str, push: bool) -> tuple[Path, str | None]:

@@ -22,8 +22,9 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
+import pyarrow
 import yaml
 
 from homerl import __version__
@@ -42,9 +43,6 @@ from homerl.report.cards.whole_folder import refuse_other_content, write_whole_f
 from homerl.tasks.load_tasks import load_suite, load_tasks
 from homerl.tasks.task_env import Task
 from homerl.worlds.registry import known_suites, known_worlds
-
-if TYPE_CHECKING:
-    import pyarrow
 
 FACTS = "export.json"  # what an export says of itself
 Split = Literal["train", "test"]
@@ -267,15 +265,14 @@ def _summarise_source(source: _Source) -> _Summary:
 
 
 def _schema_of(columns: Mapping[str, type]) -> pyarrow.Schema:
-    import pyarrow as pa
-
-    text = pa.string()
-    function = pa.struct([("name", text), ("arguments", text)])
-    calls = pa.list_(pa.struct([("id", text), ("type", text), ("function", function)]))
-    message = pa.struct([("role", text), ("content", text), ("tool_calls", calls), ("tool_call_id", text)])
-    known = {"messages": pa.list_(message), "prompt": pa.list_(message), "unlearnt": pa.list_(pa.int64())}
-    plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
-    return pa.schema([(name, known.get(name) or plain.get(type_, text)) for name, type_ in columns.items()])
+    text = pyarrow.string()
+    function = pyarrow.struct([("name", text), ("arguments", text)])
+    calls = pyarrow.list_(pyarrow.struct([("id", text), ("type", text), ("function", function)]))
+    message = pyarrow.struct([("role", text), ("content", text), ("tool_calls", calls), ("tool_call_id", text)])
+    dialogue = pyarrow.list_(message)
+    known = {"messages": dialogue, "prompt": dialogue, "unlearnt": pyarrow.list_(pyarrow.int64())}
+    plain = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
+    return pyarrow.schema([(name, known.get(name) or plain.get(type_, text)) for name, type_ in columns.items()])
 
 
 def _write_rows(source: _Source, folder: Path, schema: pyarrow.Schema) -> list[str]:

@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from homerl.envs.core.documents import InputError
 from homerl.host.recipe_files import (
     OF_TASKS,
     RECIPE,
+    STAGES,
     find_moved_folder,
     read_own_recipe,
     read_stage_recipe,
@@ -25,7 +27,23 @@ from homerl.host.recipe_files import (
     was_beside_stage,
 )
 from homerl.play.trajectory import locate_row_errors, read_first_row
-from homerl.train.model_sources import read_export_facts, resolve_model_source
+from homerl.train.model_sources import is_model_folder, read_export_facts, resolve_model_source
+
+
+def find_trained_stage(run: Path) -> Path:
+    """The folder that holds `model/`: `run` itself, or the last trained stage of a flywheel; else `InputError`."""
+    for stage in (run, *(run / name for name in STAGES)):
+        if is_model_folder(stage / "model"):
+            return stage
+    if not run.is_dir():
+        raise InputError("there is no such folder", str(run), "give a run's folder: the `out` of its recipe")
+    if is_model_folder(run):
+        own = run.parents[1] if run.parent.name == "checkpoints" else run.parent
+        raise InputError("this is a model, not a run", str(run), f"give the run's folder: {own}")
+    if any((stage / "checkpoints").is_dir() for stage in (run, *(run / name for name in STAGES))):
+        raise InputError("training has not finished", str(run), "start its recipe again: it resumes")
+    remedy = "give the folder of a finished sft, rlve or flywheel run"
+    raise InputError("there is no trained model here", str(run), remedy)
 
 
 def stage_lineage(stage: Path) -> list[Path]:

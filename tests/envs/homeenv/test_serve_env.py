@@ -357,7 +357,8 @@ def test_without_the_package_the_command_says_how_to_get_it(package, arguments, 
 
 def test_an_older_package_is_named_too():
     """OpenEnv's package brings version 1 of mcp, which has other names."""
-    old = "import sys, types; sys.modules['mcp'] = types.ModuleType('mcp'); from homerl.app.cli import main; main()"
+    make = "import sys, types; old = sys.modules['mcp'] = types.ModuleType('mcp'); old.__spec__ = sys.__spec__"
+    old = f"{make}; from homerl.app.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", old, "serve-env", "--mcp"], capture_output=True, text=True)
     assert done.returncode == 2 and "older than version 2.3" in done.stderr and "Traceback" not in done.stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import pytest
 from agent_served import Agent
 from scripted_server import ScriptedServer
 
+from homerl.app.runs.launch import refuse_without_packages
 from homerl.host.exit_codes import ending_for_error, extra_with_module
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 
@@ -35,14 +37,16 @@ def brought(extra: str) -> set[str]:
     return found
 
 
-def loaded(code: str, *arguments: str, **more: str) -> set[str]:
-    """The packages that are loaded when a program has ended in which those of training cannot be imported."""
-    barred = brought("train") - brought("serve")
-    assert {"torch", "transformers", "trl", "peft", "accelerate", "numpy", "gymnasium"} <= barred
+def loaded(code: str, *arguments: str, extra: str = "serve", **more: str) -> set[str]:
+    """The packages that are loaded when a program has ended that can import those of the extra and none of training."""
+    barred = brought("train") - brought(extra)
+    assert {"torch", "transformers", "trl", "peft", "accelerate", "safetensors"} <= barred
+    assert extra != "serve" or {"numpy", "gymnasium"} <= barred
     begin = f"import atexit, json, sys; sys.modules.update(dict.fromkeys({barred}))"
     tell = "atexit.register(lambda: print('LOADED', json.dumps([name for name, one in sys.modules.items() if one])))"
     command = [sys.executable, "-c", f"{begin}; {tell}; {code}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | more, check=False)
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    done = subprocess.run(command, text=True, env=os.environ | more, check=False, **streams)
     assert "ModuleNotFoundError" not in done.stderr and "homerl[train]" not in done.stderr, done.stderr
     (modules,) = re.findall(r"^LOADED (.*)$", done.stdout, re.M)
     return {module.partition(".")[0] for module in json.loads(modules)}
@@ -71,8 +75,42 @@ def test_an_agent_with_a_model_elsewhere_begins_without_training(tmp_path: Path)
     assert {"openai", "starlette", "websockets"} <= found
 
 
+def test_a_talk_with_a_baseline_needs_nothing_of_training() -> None:
+    assert "numpy" in loaded(COMMAND, "chat", "keywords", extra="env")
+
+
+def test_each_package_that_a_file_imports_is_of_the_base_or_of_an_extra() -> None:
+    """So what is missing is told with an extra, and not with a traceback."""
+    base = {
+        re.split(r"[^\w-]", line)[0].replace("-", "_").lower() for line in requires("homerl") or () if "extra ==" not in line
+    }
+    base |= {"yaml", "markupsafe", "typing_extensions"}  # PyYAML; what jinja2 and pydantic bring
+    of_their_own = {"PIL", "trackio", "triton"}  # asked for by an animated image, by `report_to`, and beside a GPU
+    for file in [file for folder in ("homerl", "envs", "rewards") for file in (ROOT / folder).rglob("*.py")]:
+        if file.is_relative_to(ROOT / "envs/assistant/app"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for name in {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"homerl"}:
+                assert name in base | of_their_own or extra_with_module(name), f"{file}: {name}"
+
+
+def test_a_recipe_names_the_extra_that_suffices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("homerl.app.runs.launch.find_spec", lambda name: None)
+    recipe = tmp_path / "recipe.yaml"
+    for kind, package in {"sft": "torch", "rlve": "torch", "flywheel": "torch", "synth": "sacrebleu"}.items():
+        recipe.write_text(f"homerl: 1\nrun: {kind}\n", "utf-8")
+        with pytest.raises(ModuleNotFoundError) as missing:
+            refuse_without_packages(recipe)
+        assert (missing.value.name, extra_with_module(package)) == (package, "train")
+    recipe.write_text("homerl: 1\nrun: bench\n", "utf-8")
+    refuse_without_packages(recipe)
+
+
 def test_a_package_that_was_left_out_is_named_with_its_extra() -> None:
-    assert [extra_with_module(name) for name in ("torch", "rank_bm25", "uvicorn", "mcp", "nowhere")] == [
+    assert [extra_with_module(name) for name in ("torch", "tokenizers", "rank_bm25", "uvicorn", "mcp", "nowhere")] == [
+        "train",
         "train",
         "env",
         "serve",

@@ -38,7 +38,11 @@ def check(
 
     `--gpus` or `--gpu-memory` plan for another machine: the exit code is 0 if the recipe fits there.
     """
+    from homerl.app.runs.launch import refuse_without_packages
+    from homerl.host.recipe_files import find_recipe
+
     with waiting_spinner(f"{recipe}: reading the recipe", in_log=True):  # what reads it takes seconds to import
+        refuse_without_packages(find_recipe(recipe))
         from homerl.app.runs.preflight import recipe_to_yaml, summarise_recipe
         from homerl.app.runs.recipe import from_option_words, load_recipe
 
@@ -55,11 +59,13 @@ def check(
 
 def run(context: typer.Context, recipe: RecipeName, origin: From = None) -> None:
     """Run a recipe in this process, or go on with an earlier start. Any key can be overridden: --sft.learning_rate 2e-6."""
-    from homerl.app.runs.launch import main
-    from homerl.app.runs.recipe import from_option_words
+    from homerl.app.runs.launch import main, refuse_without_packages
     from homerl.host.recipe_files import find_recipe
 
-    raise typer.Exit(main(str(find_recipe(recipe)), [*context.args, *from_option_words(origin)]))
+    refuse_without_packages(file := find_recipe(recipe))
+    from homerl.app.runs.recipe import from_option_words
+
+    raise typer.Exit(main(str(file), [*context.args, *from_option_words(origin)]))
 
 
 def serve_user(
