@@ -202,10 +202,18 @@ def list_runs() -> list[str]:
 
 
 def find_shipped_run(name: str | Path) -> Path | None:
-    """The folder in which the shipped recipe of a name has run (its `out`); None if there is none. A file comes first."""
+    """The folder in which the shipped recipe of a name has run (its `out`); None for another name. A file comes first.
+
+    Raises `InputError` if that recipe has not run here.
+    """
     shipped = None if Path(name).exists() else launch_hook.find_shipped_recipe(str(name))
-    out = load_recipe_document(shipped)[0].get("out") if shipped else None
-    return Path(out) if out and Path(out, RECORD).is_file() else None
+    if shipped is None:
+        return None
+    out = load_recipe_document(shipped)[0].get("out")
+    if out and Path(out, RECORD).is_file():
+        return Path(out)
+    remedy = f"homerl run {Path(shipped).stem} runs it; of a run with another --out, name the folder"
+    raise InputError("this shipped recipe has not run here", str(name), remedy)
 
 
 def _read_with_bases(path: Path, above: tuple[Path, ...]) -> Document:

@@ -87,7 +87,7 @@ TIGHT = 0.9
 ADAM = {"float32": 8, "bfloat16": 10, "float16": 4}  # bytes a weight: two moments, and the residual of a float32 master
 
 
-_SHARDS = "more GPUs, where weights are sharded (`parallel: zero3` or `fsdp2`), or `model.lora`"
+_SHARDS = "more GPUs, where weights are sharded (`parallel: zero3` or `fsdp2`), or {less}"
 LOWERED = {  # what lowers a part of the memory, by the beginning of its name
     **dict.fromkeys(("weights", "gradients", "optimizer"), _SHARDS),
     "activations": "lower `tokens_per_step` (`auto` fills nine tenths of what is free)",
@@ -102,7 +102,7 @@ class MemoryEstimate:
     """Memory in GB by part. `peak` is the larger of training and sampling.
 
     `lacks` says what does not fit by itself, `headroom` what the budget of a pass is made from, `disk` what is written, and
-    `unpackable` why each sequence has a row of its own, if so.
+    `unpackable` why each sequence has a row of its own, if so. `lora` says that adapters are trained.
     """
 
     gpus: int
@@ -114,6 +114,7 @@ class MemoryEstimate:
     headroom: MemoryHeadroom
     disk: DiskEstimate
     unpackable: str | None = None
+    lora: bool = False
 
     @property
     def pass_budget(self) -> TokenBudget:
@@ -147,8 +148,10 @@ class MemoryEstimate:
         """What needs less memory, for the largest parts of the peak."""
         peak = self.always | max(self.training, self.sampling, key=lambda parts: sum(parts.values()))
         large = sorted(peak, key=lambda name: -peak[name])
+        large = [name for name in large if not (name.startswith("vLLM") and "vLLM" in self.lacks)]  # which is too small
         ways = dict.fromkeys(way for name in large for part, way in LOWERED.items() if name.startswith(part))
-        return f"  to need less, the largest part first: {'; '.join([*ways][:3])}"
+        less = "a smaller model" if self.lora else "`model.lora`"
+        return f"  to need less, the largest part first: {'; '.join([*ways][:3]).format(less=less)}"
 
     def report_lines(self, memory: float) -> list[str]:
         """The estimate as text, with its parts."""
@@ -228,6 +231,7 @@ def estimate_training_memory(
         headroom=headroom,
         disk=estimate_disk(out, settings, evaluates, model=width * trained, states=states * trained),
         unpackable=shape.unpackable,
+        lora=recipe.model.lora is not None,
     )
 
 

@@ -39,6 +39,12 @@ def test_the_first_page_leads_each_reader_on_by_one_click() -> None:
     ]  # fmt: skip
 
 
+def test_the_search_knows_the_last_word_of_a_key_and_keeps_numbers_whole() -> None:
+    (search,) = (plugin["search"] for plugin in CONFIG["plugins"])
+    words = re.split(search["separator"], "`rlve.play_only: false`, 0.45")
+    assert [word for word in words if word] == ["rlve", "play_only", "false", "0.45"]
+
+
 @pytest.mark.parametrize(
     ("source", "uri", "link", "turned"),
     [

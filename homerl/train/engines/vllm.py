@@ -136,6 +136,7 @@ class VLLMKind(SyncedEngineKind):
         share, lacks = engine.gpu_memory * sizes.gpu, ""
         if sizes.weights >= FULL * share:
             lacks = f"vLLM's {share:.1f} GB (rlve.engine.gpu_memory) hold no model of {sizes.weights:.1f} GB with its cache"
+            lacks += ": raise it, take a smaller model, or sample on other GPUs (rlve.engine.kind: server)"
         if engine.sleep:
             return MemoryUse(sampling={"vLLM (sleeps while the trainer works)": share}, lacks=lacks)
         return MemoryUse(always={"vLLM": share}, lacks=lacks)

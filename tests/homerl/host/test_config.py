@@ -182,7 +182,9 @@ def test_shipped_recipes_are_found_from_anywhere(tmp_path: Path, shipped: Path, 
 def test_a_recipe_that_has_run_names_its_run(tmp_path: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(shipped, smoke=BASE + "out: runs/small\n")
     monkeypatch.chdir(tmp_path)
-    assert config.find_shipped_run("smoke") is None and config.list_runs() == []
+    assert config.find_shipped_run("smok") is None and config.list_runs() == []
+    with pytest.raises(InputError, match="smoke: this shipped recipe has not run here\nhomerl run smoke runs it"):
+        config.find_shipped_run("smoke")
     (tmp_path / "runs/small").mkdir(parents=True)
     (tmp_path / "runs/small/run.json").write_text("{}")
     assert config.find_shipped_run("smoke") == Path("runs/small") and config.list_runs() == ["runs/small"]

@@ -279,7 +279,13 @@ def test_a_whole_copy_to_sample_from_is_counted():
 
 def test_vllm_without_room_for_the_whole_model_does_not_fit():
     said = estimate_training_memory(recipe("rlve_full", "--rlve.engine.gpu_memory", "0.2")).describe_fit(80)
-    assert said == "does not fit in 80 GB: vLLM's 16.0 GB (rlve.engine.gpu_memory) hold no model of 16.4 GB with its cache"
+    lacks = "vLLM's 16.0 GB (rlve.engine.gpu_memory) hold no model of 16.4 GB with its cache: raise it, "
+    assert said.startswith(f"does not fit in 80 GB: {lacks}")
+
+
+def test_no_way_is_named_that_the_recipe_takes_already_or_that_makes_it_worse():
+    said = estimate_training_memory(recipe("rlve_8b_lora"), gpus=1, memory=24).brief_lines(24)[1]
+    assert "a smaller model" in said and "model.lora" not in said and "gpu_memory" not in said
 
 
 def test_check_says_so_and_what_does_not_fit():
