@@ -80,7 +80,7 @@ class Hub(BaseHTTPRequestHandler):
             return self.answer(404, {"error": "Repository not found"})
         private = self.store["repos"][repo]["visibility"] == "private"
         card = {"cardData": self.store["repos"][repo].get("card")}
-        files = [{"rfilename": path} for path in self.store["repos"][repo]["files"]]
+        files = [{"rfilename": path} for path in self.store["repos"][repo].get("files", ())]
         return self.answer(200, {"id": repo, "private": private, "sha": "0" * 40, "siblings": files} | card)
 
     def download(self, body: bytes, repo: str, path: str) -> None:
