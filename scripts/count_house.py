@@ -154,12 +154,18 @@ def missing_functions(root: Path, way: Way) -> list[str]:
 def count_ways(root: Path) -> Iterator[tuple[str, str]]:
     """For each way, how many files and folders it crosses, or which of its functions are not where `WAYS` says."""
     for title, way in WAYS.items():
-        missing, whole = missing_functions(root, way), (*way, *NEIGHBOURS.get(title, ()))
-        crossed = [f"{len({file for file, _ in part})} files in {len({Path(file).parent for file, _ in part})} folders"
-                   for part in dict.fromkeys((way, whole))]  # fmt: skip
-        yield f"files and folders of {title}", (
-            f"not found: {', '.join(missing)}" if missing else "; with its neighbours ".join(crossed)
-        )
+        crossed = [count_crossed(way)]
+        if title in NEIGHBOURS:
+            crossed.append(count_crossed((*way, *NEIGHBOURS[title])))
+        missing = missing_functions(root, way)
+        found = f"not found: {', '.join(missing)}" if missing else "; with its neighbours ".join(crossed)
+        yield f"files and folders of {title}", found
+
+
+def count_crossed(way: Way) -> str:
+    """How many files and folders a way crosses, in words."""
+    files = {Path(file) for file, _ in way}
+    return f"{len(files)} files in {len({file.parent for file in files})} folders"
 
 
 def source_files(root: Path) -> Iterator[tuple[str, str]]:
