@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from homerl.envs.core.documents import InputError, find_near_path
 from homerl.envs.core.messages import Message
+from homerl.host.recipe_files import has_bfloat16_cpu
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.endpoint_settings import refuse_secret
 from homerl.play.loop import Policy
@@ -29,6 +30,7 @@ from homerl.train.model_sources import (
     is_model_folder,
     is_on_hub,
     refuse_changed_export,
+    resolve_complete_model,
     resolve_model_source,
 )
 
@@ -202,13 +204,19 @@ def _find_models_in(folder: Path) -> list[Path]:
 def load_local_engine(
     model: str, cpu: bool, max_tokens: int, temperature: float = 0.0, batch: int = 1
 ) -> TransformersEngine:
-    """The engine of a model that this process loads: in bfloat16 on a GPU, else in float32 on the CPU."""
+    """The engine of a model that this process loads: in bfloat16 on a GPU, else in float32 on the CPU.
+
+    A CPU that multiplies bfloat16 also takes a model in it whose files are in it.
+    """
     import torch
+    from transformers import AutoConfig
 
     from homerl.train.model_settings import ModelSettings
 
     cpu = cpu or not torch.cuda.is_available()
-    settings = ModelSettings(name=model, dtype="float32" if cpu else "bfloat16")
+    stored = AutoConfig.from_pretrained(resolve_complete_model(model)).dtype
+    half = not cpu or (stored == torch.bfloat16 and has_bfloat16_cpu())
+    settings = ModelSettings(name=model, dtype="bfloat16" if half else "float32")
     return load_engine(settings, model, cpu, max_tokens, temperature, batch)
 
 
