@@ -206,7 +206,7 @@ def load_local_engine(
 ) -> TransformersEngine:
     """The engine of a model that this process loads: in bfloat16 on a GPU, else in float32 on the CPU.
 
-    A CPU that multiplies bfloat16 also takes a model in it whose files are in it.
+    On a CPU that multiplies bfloat16, a model whose files are in bfloat16 stays so.
     """
     import torch
     from transformers import AutoConfig
