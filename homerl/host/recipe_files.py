@@ -432,6 +432,16 @@ def stage_files(stage: Path, name: str) -> list[Path]:
     return [path for path in places if path.is_file()]
 
 
+def find_stage_of_model(model: Path) -> Path | None:
+    """The folder of the stage that wrote a model: its last one (`model`), its best one (`best/model`), or a checkpoint.
+
+    None for a model of another folder, such as an export.
+    """
+    if model.parent.name == "checkpoints" or (model.name == "model" and model.parent.name == "best"):
+        return model.parents[1]
+    return model.parent if model.name == "model" else None
+
+
 def starting_model(recipe: Mapping[str, Any]) -> str | None:
     """The hub id or folder of the model that a recipe starts from; None if it starts from scratch."""
     return (recipe.get("model") or {}).get("name")

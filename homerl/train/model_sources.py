@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from homerl.envs.core.documents import InputError, file_sha256, read_json
 from homerl.host import launch_hook
-from homerl.host.recipe_files import find_moved_folder, find_shipped_run, read_stage_recipe, starting_model
+from homerl.host.recipe_files import (
+    find_moved_folder,
+    find_shipped_run,
+    find_stage_of_model,
+    read_stage_recipe,
+    starting_model,
+)
 from homerl.host.terminal import console
 from homerl.train.offline_bases import BASES
 
@@ -56,7 +62,11 @@ def is_model_folder(folder: Path) -> bool:
 
 def read_adapter_base(adapter: str | Path) -> str:
     """The folder or hub id that an adapter names as its base. A folder that was moved with the adapter's run is found."""
-    stage, named = Path(adapter).parent, str(read_json(Path(adapter) / ADAPTER).data.get("base_model_name_or_path") or "")
+    folder = Path(adapter)
+    stage, named = (
+        find_stage_of_model(folder) or folder.parent,
+        str(read_json(Path(adapter) / ADAPTER).data.get("base_model_name_or_path") or ""),
+    )
     return str(
         find_moved_folder(stage, starting_model(read_stage_recipe(stage)))
         or find_moved_folder(stage, named)

@@ -23,7 +23,7 @@ from homerl import __version__
 from homerl.bench.stored_scores import read_complete_scores
 from homerl.envs.core.documents import InputError, name_path_in_errors, read_json, write_atomic
 from homerl.host.html_pages import fold_long_text
-from homerl.host.recipe_files import OF_TASKS, refuse_unloaded_run_plugins
+from homerl.host.recipe_files import OF_TASKS, find_stage_of_model, refuse_unloaded_run_plugins
 from homerl.models.policy.chat_template import OWN, shows_tools, without_generation_tags
 from homerl.models.policy.response_template import set_response_template
 from homerl.report.cards.gguf_and_ollama import KINDS, check_convertible, render_modelfile, require_gguf, write_gguf
@@ -38,7 +38,7 @@ from homerl.report.cards.model_card import (
     recipe_files,
     render_model_card,
 )
-from homerl.report.cards.model_lineage import find_trained_stage
+from homerl.report.cards.model_lineage import find_trained_stage, read_update_of_model
 from homerl.report.cards.push_to_hub import (
     check_hub_token,
     choose_license,
@@ -94,8 +94,8 @@ def export_model(
 ) -> Path:
     """Write the model of `run` as a Hugging Face folder, and return that folder.
 
-    `run` is a stage's folder, a flywheel's (then its last trained stage is used), an earlier export's, or a shipped model's
-    name. `to` is a folder, which is made with
+    `run` is a stage's folder, a flywheel's (then its last trained stage is used), a checkpoint's or the best model's, an
+    earlier export's, or a shipped model's name. `to` is a folder, which is made with
     those above it; with `push` it is a hub id `org/name`, and the folder that is uploaded is RUN/export/name. A missing
     repository is created, private or public; an existing one of the other kind is refused. An earlier export in the
     folder is replaced; other content is refused. A LoRA adapter is merged into its base, unless `adapter`. `base` is the
@@ -107,8 +107,9 @@ def export_model(
     run = Path(os.path.normpath(Path.cwd() / resolve_model_source(str(run))))  # `.` has no name, and nothing lies beside it
     check_gguf(gguf, adapter)
     refuse_changed_export(run)
-    trained = run if read_export_facts(run) and is_model_folder(run) else find_trained_stage(run) / "model"
-    refuse_unloaded_run_plugins(trained.parent, OF_TASKS)
+    is_own = is_model_folder(run) and (read_export_facts(run) or find_stage_of_model(run))
+    trained = run if is_own else find_trained_stage(run) / "model"
+    refuse_unloaded_run_plugins(find_stage_of_model(trained) or trained.parent, OF_TASKS)
     folder, repo = resolve_destination(run, to, push)
     refuse_other_content(folder, FACTS)
     if repo:
@@ -146,7 +147,9 @@ def export_model(
 def _read_facts(trained: Path, name: str, base: str | None, license: str | None) -> ModelCardFacts:
     """What the card of a model says: of a stage's model, what its run says; of an export, what was said before."""
     if not (said := read_export_facts(trained)):
-        return gather_card_facts(trained.parent, name, base, license or choose_license(trained.parent, base))
+        stage = find_stage_of_model(trained) or trained.parent
+        found = license or choose_license(stage, base)
+        return gather_card_facts(stage, name, base, found, read_update_of_model(trained))
     said |= {"name": name, "license": license or said["license"], "played": said["talk"].get("recipe") or {}}
     known = {one.name: said[one.name] for one in fields(ModelCardFacts) if one.name in said}
     return ModelCardFacts(**known | {"recipes": tuple(said["recipes"])})

@@ -64,13 +64,17 @@ class ModelCardFacts:
 # Reading a run
 
 
-def gather_card_facts(stage: Path, name: str, base: str | None, license: str) -> ModelCardFacts:
-    """Read the files beside a stage's model."""
+def gather_card_facts(stage: Path, name: str, base: str | None, license: str, update: int | None = None) -> ModelCardFacts:
+    """Read the files beside a stage's model.
+
+    For a model that was written after an `update`, what was logged later is left out, and so are the last model's scores.
+    """
     stages = stage_lineage(stage)
     recipes = [read_stage_recipe(folder) for folder in stages]
     sources = [base, *(starting_model(recipe) for recipe in recipes)]
-    scores = {path.parent: require_mapping(read_json(path)) for path in sorted(stage.glob("bench/*/score.json"))}
-    logged = read_training_metrics(stage)
+    scored = sorted(stage.glob("bench/*/score.json")) if update is None else ()
+    scores = {path.parent: require_mapping(read_json(path)) for path in scored}
+    logged = [row for row in read_training_metrics(stage) if update is None or row.get("step", 0) <= update]
     said = next((require_mapping(read_json(path)) for path in stage_files(stage, RECORD)), {})
     return ModelCardFacts(
         name=name,

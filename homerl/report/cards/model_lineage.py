@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from homerl.envs.core.documents import InputError
+from homerl.envs.core.documents import InputError, read_json
 from homerl.host.recipe_files import (
     OF_TASKS,
     RECIPE,
     STAGES,
     find_moved_folder,
+    find_stage_of_model,
     read_own_recipe,
     read_stage_recipe,
     refuse_unloaded_run_plugins,
@@ -38,21 +39,30 @@ def find_trained_stage(run: Path) -> Path:
     if not run.is_dir():
         raise InputError("there is no such folder", str(run), "give a run's folder: the `out` of its recipe")
     if is_model_folder(run):
-        own = run.parents[1] if run.parent.name == "checkpoints" else run.parent
-        raise InputError("this is a model, not a run", str(run), f"give the run's folder: {own}")
-    if any((stage / "checkpoints").is_dir() for stage in (run, *(run / name for name in STAGES))):
-        raise InputError("training has not finished", str(run), "start its recipe again: it resumes")
+        raise InputError("this is a model that no run has written", str(run), "give the folder of a run, or of its model")
+    if folders := [path for stage in (run, *(run / name for name in STAGES)) if (path := stage / "checkpoints").is_dir()]:
+        newest = max(folders[0].glob("checkpoint-*"), key=lambda path: path.stat().st_mtime, default=None)
+        remedy = "start its recipe again: it resumes"
+        raise InputError("training has not finished", str(run), f"{remedy}; or take {newest}" if newest else remedy)
     remedy = "give the folder of a finished sft, rlve or flywheel run"
     raise InputError("there is no trained model here", str(run), remedy)
+
+
+def read_update_of_model(model: Path) -> int | None:
+    """After which update of its stage a checkpoint or a best model was written; None for the last model."""
+    if model.parent.name == "checkpoints":
+        return int(model.name.rpartition("-")[2])
+    score = model.parent / "score.json"
+    return int(read_json(score).data["update"]) if model.parent.name == "best" and score.is_file() else None
 
 
 def stage_lineage(stage: Path) -> list[Path]:
     """The stages that led to a stage's model, oldest first; each started from the model of the one before."""
     chain = [stage]
-    while (model := find_moved_folder(chain[0], starting_model(read_stage_recipe(chain[0])))) and model.name == "model":
-        if model.parent in chain:
+    while model := find_moved_folder(chain[0], starting_model(read_stage_recipe(chain[0]))):
+        if not (before := find_stage_of_model(model)) or before in chain:
             break
-        chain.insert(0, model.parent)
+        chain.insert(0, before)
     return chain
 
 
@@ -105,9 +115,9 @@ def read_talk_terms(folder: Path) -> dict[str, Any]:
     Exports of earlier versions hold only the recipe of their homes, or nothing. Raises `InputError` if plug-ins of the
     stage's run are not loaded.
     """
-    if folder.name == "model" and stage_files(folder.parent, RECIPE):
-        refuse_unloaded_run_plugins(folder.parent, OF_TASKS)
-        return talk_terms_of_stage(folder.parent)
+    if (stage := find_stage_of_model(folder)) and stage_files(stage, RECIPE):
+        refuse_unloaded_run_plugins(stage, OF_TASKS)
+        return talk_terms_of_stage(stage)
     card = read_export_facts(folder)
     return card.get("talk") or {"recipe": card.get("played")}
 

@@ -426,7 +426,21 @@ def test_a_run_is_the_same_from_within_its_folder(flywheel: Path, monkeypatch, t
     text = (export_model(Path(), str(tmp_path / "my-agent")) / "README.md").read_text()
     assert "recipes/1_sft.yaml" in text and "450 of 900 rollouts" in text
     monkeypatch.chdir(flywheel / "rlve/model")
-    refused(Path(), "a model, not a run", str(flywheel / "rlve"), to=str(tmp_path / "out"))
+    assert (export_model(Path(), str(tmp_path / "again/my-agent")) / "README.md").read_text() == text
+
+
+@pytest.mark.parametrize("place", ["checkpoints/checkpoint-9", "best/model"])
+def test_a_model_of_an_earlier_update_is_exported_with_what_was_known_then(flywheel: Path, tmp_path: Path, place: str):
+    run = tmp_path / "run"
+    shutil.copytree(flywheel, run)
+    (run / "rlve" / place).parent.mkdir()
+    (run / "rlve/model").rename(run / "rlve" / place)
+    write(run / "rlve/best/score.json", '{"update": 9}')
+    export = export_model(run / "rlve" / place, str(tmp_path / "my-agent"))
+    text = (export / "README.md").read_text()
+    assert "recipes/2_rlve.yaml" in text and "450 of 900 rollouts" in text and "last loss: 0.5" in text
+    assert "last reward" not in text and "61.2 %" not in text, "they are of later updates"
+    assert find_model_and_terms(run / "rlve" / place)[1] == find_model_and_terms(flywheel)[1]
 
 
 def test_a_copy_of_a_run_is_not_mistaken_for_a_run_of_that_name_here(tmp_path: Path, monkeypatch):
@@ -631,11 +645,12 @@ def refused(run: Path, *words: str, to: str | None = None, **options) -> InputEr
 def test_no_model(tmp_path: Path, model: Path):
     refused(tmp_path / "nowhere", "no such folder", "recipe")
     refused(tmp_path, "no trained model", "flywheel")
-    refused(model, "a model, not a run", str(model.parent))
-    checkpoint = tmp_path / "checkpoints/checkpoint-5"
-    shutil.copytree(model, checkpoint)
-    assert str(tmp_path) in refused(checkpoint, "a model, not a run").remedy.split()
-    refused(tmp_path, "not finished", "resumes")
+    shutil.copytree(model, tmp_path / "elsewhere")
+    refused(tmp_path / "elsewhere", "no run has written")
+    (tmp_path / "checkpoints").mkdir()
+    assert "or take" not in str(refused(tmp_path, "not finished", "resumes"))
+    shutil.copytree(model, tmp_path / "checkpoints/checkpoint-5")
+    refused(tmp_path, "not finished", "resumes", "checkpoint-5")
     refused(model.parent, "no adapter", adapter=True)
 
 
