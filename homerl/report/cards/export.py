@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -302,6 +303,8 @@ def _write_export(model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bo
 def _fill_folder(folder: Path, model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bool, gguf: str | None) -> None:
     model.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
+    for file in folder.glob("*.safetensors"):  # safetensors 0.8 lets the owner alone read what it writes
+        shutil.copymode(folder / "generation_config.json", file)
     tokenizer.chat_template = without_generation_tags(tokenizer.chat_template)
     if facts.base_tokenizer:
         write_atomic(folder / TEMPLATE, tokenizer.chat_template)

@@ -174,6 +174,7 @@ def test_files(exported: Path):
     ends = json.loads((exported / "generation_config.json").read_text())["eos_token_id"]
     assert AutoTokenizer.from_pretrained(exported).convert_tokens_to_ids("<|im_end|>") in ends
     assert [path.name for path in exported.parent.glob(".my-agent*")] == []
+    assert len({path.stat().st_mode for path in exported.iterdir() if path.is_file()}) == 1, "who reads one reads all"
 
 
 def test_card_says_what_the_run_says(exported: Path):
