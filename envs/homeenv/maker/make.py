@@ -112,6 +112,12 @@ class HomeRecipe(Model):
         exclude_if=lambda holds: not holds,
         description="Products by id that each home has, if a room has place for them.",
     )
+    habits: bool = Field(
+        True,
+        exclude_if=lambda habits: habits,
+        description="Whether devices begin as people leave them, such as most doors locked; else half of them, so that "
+        "`lock` is asked for as often as `unlock`.",
+    )
     weather: FileNames = Field((), description="EPW weather files, and folders of them; none is the bundled years.")
     forecast: int = Field(24, ge=0, description="Hours of weather to come.")
     hemisphere: Hemisphere = Field("any", description="Hemisphere; southern years begin half a year later.")
@@ -202,12 +208,12 @@ def _make_unplaced_home(seed: int, recipe: HomeRecipe) -> Home:
     rng = random.Random(f"home {seed}")  # a text, because `random` would treat -1 and 1 alike
     weather = TypicalWeather.load_years(recipe.weather, recipe.hemisphere)
     if recipe.files:
-        return draw_own_home(recipe.files, recipe.keep, weather, recipe.forecast, rng)
+        return draw_own_home(recipe, weather, rng)
     if recipe.different is not None:
         # Training has even seeds and held-out tasks have odd ones. Keeping the parity, the two never share a home.
         number = 2 * rng.randrange(recipe.different) + seed % 2
         home = _make_unplaced_home(number, recipe.model_copy(update={"different": None}))
-        return redraw_home(home, weather, recipe.forecast, rng)
+        return redraw_home(home, weather, recipe, rng)
     lexicon, stock = load_lexicon(recipe.language), _load_stock(recipe.catalogue, recipe.categories, recipe.products)
     catalogue = _load_catalogue(recipe.catalogue)
     sure = [catalogue[spid] for spid in _require_known("holds", recipe.holds, catalogue)]
@@ -251,7 +257,8 @@ def _make_unplaced_home(seed: int, recipe: HomeRecipe) -> Home:
         layout, furniture, origin = title_names(layout, furniture, seed)
     if aliases:
         origin = aliases.add_to_origin(origin, title_case if titled else str)
-    return _build_home(layout, furniture, sky, rng, forecast=year.forecast_ahead(minute, recipe.forecast), origin=origin)
+    ahead = year.forecast_ahead(minute, recipe.forecast)
+    return _build_home(layout, furniture, sky, rng, forecast=ahead, origin=origin, habits=recipe.habits)
 
 
 def with_slug_ids(furniture: Sequence[Device]) -> tuple[Device, ...]:
@@ -289,8 +296,9 @@ def _build_home(
     given: dict[str, Values] | None = None,
     forecast: Sequence[WeatherChange] = (),
     origin: Origin | None = None,
+    habits: bool = True,
 ) -> Home:
-    state = initial_state(rooms, devices, sky, rng, given)
+    state = initial_state(rooms, devices, sky, rng, given, habits=habits)
     spoken_to = draw_entrance(devices, shipped_priors(), rng)
     return Home.build_home(rooms, devices, state, sky.clock, spoken_to, forecast, origin=origin)
 
@@ -341,35 +349,35 @@ FILES_KEY = "home.files"
 FREE = ("str", "list", "dict", "hex")  # types of values that a draw without options would make meaningless
 
 
-def draw_own_home(files: tuple[str, ...], keep: Keep, weather: TypicalWeather, hours: int, rng: random.Random) -> Home:
-    """One of the homes of `files`, with a state drawn as `keep` says, and `hours` of weather to come if it is drawn.
+def draw_own_home(recipe: HomeRecipe, weather: TypicalWeather, rng: random.Random) -> Home:
+    """One of the homes of the recipe's `files`, with a state, and weather to come, that are drawn as `keep` says.
 
     Raises `InputError` if any of the files cannot be used.
     """
-    home = rng.choice(load_own_homes(files))
-    if keep == "state":
+    home = rng.choice(load_own_homes(recipe.files))
+    if recipe.keep == "state":
         return home.fork()
-    if keep == "weather":
+    if recipe.keep == "weather":
         air = home.state_of(OUTDOORS)
         when = datetime.fromtimestamp(home.clock, UTC).replace(tzinfo=None)
         sky = Sky(when, air["temperature"], air["humidity"], air["brightness"], 0.0)
-        return _redraw_state(home, sky, home.plan.forecast, rng)
-    return redraw_home(home, weather, hours, rng)
+        return _redraw_state(home, sky, home.plan.forecast, rng, recipe.habits)
+    return redraw_home(home, weather, recipe, rng)
 
 
-def redraw_home(home: Home, weather: TypicalWeather, hours: int, rng: random.Random) -> Home:
-    """The home at another time: weather, hour and state are drawn, and `hours` of weather to come."""
+def redraw_home(home: Home, weather: TypicalWeather, recipe: HomeRecipe, rng: random.Random) -> Home:
+    """The home at another time: weather, hour and state are drawn, and the weather to come."""
     year, minute = weather.draw_minute(rng)
-    return _redraw_state(home, year.sky_at(minute), year.forecast_ahead(minute, hours), rng)
+    return _redraw_state(home, year.sky_at(minute), year.forecast_ahead(minute, recipe.forecast), rng, recipe.habits)
 
 
-def _redraw_state(home: Home, sky: Sky, forecast: Sequence[WeatherChange], rng: random.Random) -> Home:
+def _redraw_state(home: Home, sky: Sky, forecast: Sequence[WeatherChange], rng: random.Random, habits: bool) -> Home:
     plan = home.plan
     kept: dict[str, Values] = {}  # by did: the values that stay as in the file, unless drawn ones contradict them
     for device in plan.devices:
         paths = drawn_paths(device.spec)
         kept[device.did] = {path: value for path, value in home.state_of(device.did).items() if path not in paths}
-    state = initial_state(plan.rooms, plan.devices, sky, rng, kept=kept)
+    state = initial_state(plan.rooms, plan.devices, sky, rng, kept=kept, habits=habits)
     drawn = Home.build_home(plan.rooms, plan.devices, state, sky.clock, plan.entrance, forecast, origin=plan.origin)
     for counter in drawn.plan.time_wiring.counters:
         if not counter.is_counting(drawn.values):

@@ -397,6 +397,21 @@ def test_no_device_does_what_it_could_not_have_begun():
     assert seen > 200
 
 
+@pytest.mark.parametrize("different", [None, 5])
+def test_without_habits_as_many_doors_are_locked_as_are_not(different: int | None):
+    """A training in which most wishes unlock a door teaches little of how to lock one."""
+    recipe = HomeRecipe(catalogue=("homeassistant",), holds=("ha_lock",), different=different)
+
+    def share_of_locked(recipe: HomeRecipe) -> float:
+        plans = [make_home(seed, recipe) for seed in range(200)]
+        states = [home.state_of(one.did) for home in plans for one in home.plan.devices if one.spec.spid == "ha_lock"]
+        return fmean(state["state"] == "locked" for state in states if state["state"] != "unavailable")
+
+    assert share_of_locked(recipe) > 0.62
+    assert 0.4 < share_of_locked(recipe.model_copy(update={"habits": False})) < 0.6
+    assert "habits" not in recipe.model_dump(mode="json"), "recipes are as they were"
+
+
 def heat_of(name: str, part: str = "", **state) -> float:
     """What a device makes of a cold room's temperature."""
     sky = Sky(datetime(2025, 1, 1, 3), -10.0, 80.0, 0.0, 1.0)
