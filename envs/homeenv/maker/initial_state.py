@@ -234,6 +234,8 @@ def _draw_habits(kind: str, context: HabitContext, rng: random.Random) -> Iterab
             playing = rng.random() < context.share(0.05 if context.is_asleep else 0.4)
             yield "playing", playing
             yield "work_state", "playing" if playing else rng.choice(("paused", "stopped"))
+        case "media_player" if not context.habits:  # else each of its states alike, of which few can be paused
+            yield "state", "playing" if rng.random() < 0.5 else rng.choice(("paused", "off"))
         case "washer" | "dishwasher" | "dryer":
             yield "running", rng.random() < 0.6
         case "oven":

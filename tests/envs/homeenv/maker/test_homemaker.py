@@ -399,16 +399,18 @@ def test_no_device_does_what_it_could_not_have_begun():
 
 @pytest.mark.parametrize("different", [None, 5])
 def test_without_habits_as_many_doors_are_locked_as_are_not(different: int | None):
-    """A training in which most wishes unlock a door teaches little of how to lock one."""
-    recipe = HomeRecipe(catalogue=("homeassistant",), holds=("ha_lock",), different=different)
+    """A training in which most wishes unlock a door teaches little of how to lock one. Of players, half play."""
+    recipe = HomeRecipe(catalogue=("homeassistant",), holds=("ha_lock", "ha_media_player_speaker"), different=different)
 
-    def share_of_locked(recipe: HomeRecipe) -> float:
+    def share_of(recipe: HomeRecipe, product: str, wanted: str) -> float:
         plans = [make_home(seed, recipe) for seed in range(200)]
-        states = [home.state_of(one.did) for home in plans for one in home.plan.devices if one.spec.spid == "ha_lock"]
-        return fmean(state["state"] == "locked" for state in states if state["state"] != "unavailable")
+        states = [home.state_of(one.did) for home in plans for one in home.plan.devices if one.spec.spid == product]
+        return fmean(state["state"] == wanted for state in states if state["state"] != "unavailable")
 
-    assert share_of_locked(recipe) > 0.62
-    assert 0.4 < share_of_locked(recipe.model_copy(update={"habits": False})) < 0.6
+    even = recipe.model_copy(update={"habits": False})
+    assert share_of(recipe, "ha_lock", "locked") > 0.62 and share_of(recipe, "ha_media_player_speaker", "playing") < 0.4
+    assert 0.4 < share_of(even, "ha_lock", "locked") < 0.6
+    assert 0.4 < share_of(even, "ha_media_player_speaker", "playing") < 0.6
     assert "habits" not in recipe.model_dump(mode="json"), "recipes are as they were"
 
 
