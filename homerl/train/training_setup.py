@@ -54,6 +54,7 @@ from homerl.train.recipe import OptimSettings, SFTRecipe, TrainingRecipe, starts
 from homerl.train.watch.metrics_log import ProgressCallback, TimeLimit, metric_reporters
 from homerl.train.watch.stored_checkpoints import StoredCheckpoints
 from homerl.train.whole_weights import load_adapter_on, load_whole_model
+from homerl.train.workarounds import keep_freed_memory
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -199,6 +200,7 @@ def make_trainer_updates(trainer: ParallelTrainer, recipe: TrainingRecipe) -> Pa
     """What makes a trainer's updates, with the recipe's budget, or that which the memory of this machine allows."""
     state = trainer.accelerator
     if recipe.cpu:
+        keep_freed_memory()
         memory = psutil.virtual_memory().total / state.num_processes / GB
     else:
         memory = torch.cuda.get_device_properties(state.device).total_memory / GB

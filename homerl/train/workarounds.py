@@ -23,6 +23,9 @@ else:
     Mixed = object
 
 
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # in glibc's malloc.h
+
+
 # TRL
 
 
@@ -208,6 +211,22 @@ def return_freed_memory() -> None:
     """
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def keep_freed_memory() -> None:
+    """Let the memory that a tensor frees wait for the next one, where the C library is glibc. Call it once, before training.
+
+    glibc asks the system anew for each block above 32 MB, and returns it when it is free. The kernel clears each page that it
+    gives, and a virtual machine may have to get it from its host. So of the two cores that trained a model of 0.5 billion
+    parameters, a third did nothing else.
+
+    Versions: glibc 2.26 and later; torch 2.11 to 2.13.
+    Upstream: no upstream issue known. To reproduce: allocate a tensor of 64 MB a hundred times, and count the page faults.
+    """
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        for setting, value in ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, -1)):
+            libc.mallopt(setting, value)
 
 
 # DeepSpeed

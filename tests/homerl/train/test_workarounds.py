@@ -433,3 +433,27 @@ def test_return_freed_memory():
     whole, freed, given_back = ran(KEPT)
     assert whole - freed < 100, GO + "freed memory goes back by itself"
     assert freed - given_back > 200
+
+
+FAULTS = """
+import json, resource, torch
+from homerl.train.workarounds import keep_freed_memory
+
+def page_faults() -> int:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        torch.ones(16_000_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+plain = page_faults()
+keep_freed_memory()
+page_faults()  # the first tensor grows the heap
+print(json.dumps([plain, page_faults()]))
+"""
+
+
+def test_keep_freed_memory():
+    """20 tensors of 64 MB, of which each is freed before the next: 16,000 pages each, if these are not huge."""
+    plain, kept = ran(FAULTS)
+    assert plain > 400, GO + "a tensor has the pages of the one before"
+    assert kept < 100
