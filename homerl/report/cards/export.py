@@ -121,8 +121,11 @@ def export_model(
     if is_adapter(trained):
         _, source = find_adapter_chain(trained, base)
         is_same = False
-        if adapter:  # the tokenizer may be the base's, but for the chat template
-            both = tokenizer, load_model_tokenizer(source)
+        if adapter:
+            from transformers import AutoTokenizer
+
+            # The tokenizer may be the base's as others load it, but for the chat template.
+            both = tokenizer, AutoTokenizer.from_pretrained(source)
             ours, theirs = ((one.special_tokens_map, one.backend_tokenizer.to_str()) for one in both)
             is_same = bool(ours == theirs)
         facts = replace(facts, base_weights=hash_model_weights(source), base_tokenizer=is_same)

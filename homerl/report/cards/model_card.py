@@ -316,6 +316,8 @@ def card_of_world(facts: ModelCardFacts) -> Card:
 def _describe_serving(facts: ModelCardFacts, adapter: bool, tools: Tools) -> str:
     name = shlex.quote(facts.name)
     on_base = f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={name} \\\n    --chat-template chat_template.jinja"
+    if not facts.base_tokenizer:  # tokens that no training of the base has seen are written in ordinary ones
+        on_base += f" --tokenizer {name}"
     parser = "PARSER" if tools == "own" else "hermes"
     answers = ONE_ANSWER if card_of_world(facts).one_answer else CALLS[tools]
     return SERVE.format(model=on_base if adapter else name, parser=parser, answers=answers)

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 from fake_hub import TOKEN
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken
-from transformers import AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from homerl.app.runs.preflight import describe_chat_template
+from homerl.report.cards.export import export_model
 from homerl.train.model_sources import load_model_tokenizer
 from homerl.train.tiny_model import TinyConfig, make_random_model, make_tokenizer
+from homerl.train.training_setup import load_chat_tokenizer
 
 CALL = '<tool_call>\n{"name": "x"}\n</tool_call>'
 
@@ -69,3 +72,17 @@ def test_a_model_of_the_hub_is_trained_in_the_same_tokens_from_the_first_start_o
     told = subprocess.run([sys.executable, "-c", script], env=cache, stdout=subprocess.PIPE, text=True, check=True).stdout
     assert json.loads(told) == load_model_tokenizer(str(base))(CALL)["input_ids"]
     assert not any("consolidated" in call for call in hub["calls"])  # a second copy, which some models have
+
+
+def test_an_adapter_brings_the_tokenizer_by_which_others_write_as_in_training(base, tmp_path):
+    """Theirs reads the base's own, in which the mark is the token that nobody has trained."""
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), LoraConfig(r=2, target_modules="all-linear"))
+    model.peft_config["default"].base_model_name_or_path = str(base)
+    model.save_pretrained(tmp_path / "stage/model")
+    load_chat_tokenizer(str(base)).save_pretrained(tmp_path / "stage/model")
+    export = export_model(tmp_path / "stage", str(tmp_path / "agent"), adapter=True)
+    plain = AutoTokenizer.from_pretrained(export)
+    ours, theirs = load_model_tokenizer(str(base)), AutoTokenizer.from_pretrained(base)
+    assert plain(CALL)["input_ids"] == ours(CALL)["input_ids"] != theirs(CALL)["input_ids"]
+    card = (export / "README.md").read_text()
+    assert "active_peft_config" not in card and "--chat-template chat_template.jinja --tokenizer agent \\" in card
