@@ -134,7 +134,7 @@ def test_whatever_is_imported_is_loaded_and_guarded_as_before(listed, tmp_path, 
         return keep_reachable(origin, devices)
 
     monkeypatch.setattr(automation_import, "keep_reachable", watched)
-    for _ in range(200):
+    for _ in range(60):
         drawn = ((draws.choice(TRIGGERS), draws.choice(ACTIONS)) for _ in range(draws.randint(1, 6)))
         home = import_home(listed(*drawn)).home
         asked, again = asked_about(home), saved_and_loaded(home, tmp_path)
