@@ -393,6 +393,7 @@ def flatten_recipe(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[s
             yield f"{above}{key}", "null" if value is None else str(value)
 
 
+CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 STAGES = ("rlve", "sft")  # folders of a flywheel, the last trained first
 
 
@@ -416,8 +417,9 @@ def find_moved_folder(stage: Path, source: str | None) -> Path | None:
     if not source:
         return None
     path = Path(source)
-    moved = stage.parent / path.parent.name / path.name
-    places = (moved, path) if was_beside_stage(stage, path.parent) else (path, moved)
+    was = find_stage_of_model(path) or path.parent
+    moved = stage.parent / was.name / path.relative_to(was)
+    places = (moved, path) if was_beside_stage(stage, was) else (path, moved)
     return next((folder for folder in places if folder.is_dir()), None)
 
 
@@ -437,9 +439,12 @@ def find_stage_of_model(model: Path) -> Path | None:
 
     None for a model of another folder, such as an export.
     """
-    if model.parent.name == "checkpoints" or (model.name == "model" and model.parent.name == "best"):
+    if model.parent.name == "checkpoints" and CHECKPOINT.fullmatch(model.name):
         return model.parents[1]
-    return model.parent if model.name == "model" else None
+    if model.name != "model":
+        return None
+    is_best = model.parent.name == "best" and not (model.parent / RECIPE).is_file()  # else a run of that name
+    return model.parents[1] if is_best else model.parent
 
 
 def starting_model(recipe: Mapping[str, Any]) -> str | None:

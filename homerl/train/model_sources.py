@@ -63,10 +63,8 @@ def is_model_folder(folder: Path) -> bool:
 def read_adapter_base(adapter: str | Path) -> str:
     """The folder or hub id that an adapter names as its base. A folder that was moved with the adapter's run is found."""
     folder = Path(adapter)
-    stage, named = (
-        find_stage_of_model(folder) or folder.parent,
-        str(read_json(Path(adapter) / ADAPTER).data.get("base_model_name_or_path") or ""),
-    )
+    stage = find_stage_of_model(folder) or folder.parent
+    named = str(read_json(folder / ADAPTER).data.get("base_model_name_or_path") or "")
     return str(
         find_moved_folder(stage, starting_model(read_stage_recipe(stage)))
         or find_moved_folder(stage, named)

@@ -82,7 +82,7 @@ def room_air(kind: str, sky: Sky, running: Sequence[Running] = (), drift: float 
 class HabitContext:
     """What determines the usual settings of devices: the hour (0..23), darkness, and the room's air without devices.
 
-    Without `habits`, what is on or off, locked or not, open or closed is so in half of the cases.
+    Without `habits`, what is on, locked, open or playing is so in about half of the cases.
     """
 
     hour: int
@@ -216,9 +216,12 @@ def _draw_habits(kind: str, context: HabitContext, rng: random.Random) -> Iterab
             yield "mode", "cool" if context.temperature > 24 else "heat"
         case "humidifier" | "dehumidifier":
             yield "target_humidity", rng.randrange(40, 65, 5)
+        case "curtain" | "valve" if not context.habits:
+            end = rng.choice((0, 100))
+            yield from (("position", end), ("target_position", end))  # those of Home Assistant follow a target
         case "curtain":
             usual, closed = (0, 0.75) if context.dark else (100, 0.6)
-            yield "position", usual if rng.random() < context.share(closed) else rng.randrange(0, 101, 5)
+            yield "position", usual if rng.random() < closed else rng.randrange(0, 101, 5)
         case "opener" | "garage_door":
             yield "position", 0 if rng.random() < context.share(0.75) else rng.randrange(10, 101, 10)
         case "clothes_rack":

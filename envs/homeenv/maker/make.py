@@ -115,8 +115,8 @@ class HomeRecipe(Model):
     habits: bool = Field(
         True,
         exclude_if=lambda habits: habits,
-        description="Whether devices begin as people leave them, such as most doors locked; else half of them, so that "
-        "`lock` is asked for as often as `unlock`.",
+        description="Whether devices begin as people leave them, with most doors locked. `false` draws what is on, locked, "
+        "open or playing evenly, so that people ask for `lock` as often as for `unlock`.",
     )
     weather: FileNames = Field((), description="EPW weather files, and folders of them; none is the bundled years.")
     forecast: int = Field(24, ge=0, description="Hours of weather to come.")
@@ -178,6 +178,8 @@ class HomeRecipe(Model):
             if name in FURNISHING:
                 raise ValueError(f"{name} is for homes that are made, and `files` names homes: leave out one of the two")
             raise ValueError(f"keep: {self.keep} leaves the weather as in `files`: leave out {name}")
+        if self.keep == "state" and not self.habits:
+            raise ValueError("keep: state draws no state: leave out habits")
         return self
 
     def size_ranges(self) -> tuple[tuple[Range, Range | None], ...]:

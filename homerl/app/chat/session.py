@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -28,7 +29,7 @@ from homerl.app.served.model_agents import (
 )
 from homerl.envs.core.documents import InputError, suggest_near_path
 from homerl.envs.core.documents.validation import did_you_mean
-from homerl.host.recipe_files import STAGES
+from homerl.host.recipe_files import STAGES, find_stage_of_model
 from homerl.host.terminal import count_with_noun
 from homerl.models.endpoint.endpoint import Endpoint, Patience, derive_seed
 from homerl.models.endpoint.endpoint_settings import refuse_secret
@@ -221,6 +222,7 @@ def find_model_and_terms(folder: Path) -> tuple[Path, ChatTerms]:
 
     Raises `InputError` if there is no model in it.
     """
+    folder = Path(os.path.normpath(Path.cwd() / folder))  # what lies around `.` or `checkpoint-50` tells of it
     model = folder if is_model_folder(folder) else find_trained_stage(folder) / "model"
     told = read_talk_terms(model)
     usual, plain = EpisodeLimits(), ChatTerms()
@@ -308,10 +310,13 @@ def _find_model_folder(what: str, known: Iterable[str] = ()) -> tuple[str, ChatT
 
 
 def _name_model(model: str) -> str:
-    """What a model is called: like its run, and like its stage where a run has several."""
+    """What a model is called: like its run, its stage where a run has several, and its checkpoint, or `best`, of these."""
     path = Path(model).resolve() if Path(model).exists() else Path(model)
-    stage = path.parent if path.name == "model" else path
-    return f"{stage.parent.name}-{stage.name}" if stage.name in STAGES else stage.name
+    stage = find_stage_of_model(path) or path
+    name = f"{stage.parent.name}-{stage.name}" if stage.name in STAGES else stage.name
+    if path in (stage, stage / "model"):
+        return name
+    return f"{name}-{'best' if path.name == 'model' else path.name}"
 
 
 def make_endpoint_partner(url: str, name: str, terms: ChatTerms) -> ChatPartner:

@@ -39,7 +39,7 @@ from homerl.report.cards.model_card import (
     recipe_files,
     render_model_card,
 )
-from homerl.report.cards.model_lineage import find_trained_stage, read_update_of_model
+from homerl.report.cards.model_lineage import find_trained_stage, read_step_of_model
 from homerl.report.cards.push_to_hub import (
     check_hub_token,
     choose_license,
@@ -52,6 +52,7 @@ from homerl.train.model_sources import (
     ADAPTER,
     FACTS,
     TEMPLATE,
+    TOKENIZER,
     find_adapter_base,
     hash_model_files,
     hash_model_weights,
@@ -66,7 +67,7 @@ from homerl.train.model_sources import (
 from homerl.train.whole_weights import load_adapter_on, load_whole_model, refuse_partial_adapter
 from homerl.worlds.contract import Card
 
-OF_ADAPTER = (ADAPTER, "adapter_model.safetensors", TEMPLATE)  # what is read of an adapter's folder
+OF_ADAPTER = (ADAPTER, "adapter_model.safetensors", TEMPLATE, TOKENIZER, "tokenizer.json")  # read of its folder
 STALE = """*.safetensors *.safetensors.index.json *.bin *.bin.index.json
 adapter_config.json *.gguf Modelfile recipes/*""".split()  # files of an earlier export on the hub
 OTHER_CHECKPOINT = "train again, or export an earlier checkpoint"
@@ -108,10 +109,10 @@ def export_model(
     run = Path(os.path.normpath(Path.cwd() / resolve_model_source(str(run))))  # `.` has no name, and nothing lies beside it
     check_gguf(gguf, adapter)
     refuse_changed_export(run)
-    is_own = is_model_folder(run) and (read_export_facts(run) or find_stage_of_model(run))
-    trained = run if is_own else find_trained_stage(run) / "model"
-    refuse_unloaded_run_plugins(find_stage_of_model(trained) or trained.parent, OF_TASKS)
-    folder, repo = resolve_destination(run, to, push)
+    stage = find_stage_of_model(run) if is_model_folder(run) else None
+    trained = run if stage or (is_model_folder(run) and read_export_facts(run)) else find_trained_stage(run) / "model"
+    refuse_unloaded_run_plugins(stage or trained.parent, OF_TASKS)
+    folder, repo = resolve_destination(stage or run, to, push)
     refuse_other_content(folder, FACTS)
     if repo:
         check_hub_token(repo)
@@ -152,8 +153,8 @@ def _read_facts(trained: Path, name: str, base: str | None, license: str | None)
     """What the card of a model says: of a stage's model, what its run says; of an export, what was said before."""
     if not (said := read_export_facts(trained)):
         stage = find_stage_of_model(trained) or trained.parent
-        found = license or choose_license(stage, base)
-        return gather_card_facts(stage, name, base, found, read_update_of_model(trained))
+        step = None if trained == stage / "model" else read_step_of_model(trained)
+        return gather_card_facts(stage, name, base, license or choose_license(stage, base), step)
     said |= {"name": name, "license": license or said["license"], "played": said["talk"].get("recipe") or {}}
     known = {one.name: said[one.name] for one in fields(ModelCardFacts) if one.name in said}
     return ModelCardFacts(**known | {"recipes": tuple(said["recipes"])})

@@ -64,17 +64,18 @@ class ModelCardFacts:
 # Reading a run
 
 
-def gather_card_facts(stage: Path, name: str, base: str | None, license: str, update: int | None = None) -> ModelCardFacts:
+def gather_card_facts(stage: Path, name: str, base: str | None, license: str, step: int | None = None) -> ModelCardFacts:
     """Read the files beside a stage's model.
 
-    For a model that was written after an `update`, what was logged later is left out, and so are the last model's scores.
+    For a model that was written after a `step` of the optimizer, what was logged later is left out, and so are the scores of
+    the last model.
     """
     stages = stage_lineage(stage)
     recipes = [read_stage_recipe(folder) for folder in stages]
     sources = [base, *(starting_model(recipe) for recipe in recipes)]
-    scored = sorted(stage.glob("bench/*/score.json")) if update is None else ()
+    scored = sorted(stage.glob("bench/*/score.json")) if step is None else ()
     scores = {path.parent: require_mapping(read_json(path)) for path in scored}
-    logged = [row for row in read_training_metrics(stage) if update is None or row.get("step", 0) <= update]
+    logged = [row for row in read_training_metrics(stage) if step is None or row.get("step", 0) <= step]
     said = next((require_mapping(read_json(path)) for path in stage_files(stage, RECORD)), {})
     return ModelCardFacts(
         name=name,
@@ -315,9 +316,9 @@ def card_of_world(facts: ModelCardFacts) -> Card:
 
 def _describe_serving(facts: ModelCardFacts, adapter: bool, tools: Tools) -> str:
     name = shlex.quote(facts.name)
-    on_base = f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={name} \\\n    --chat-template chat_template.jinja"
-    if not facts.base_tokenizer:  # tokens that no training of the base has seen are written in ordinary ones
-        on_base += f" --tokenizer {name}"
+    # A tokenizer of its own writes tokens that no training of the base has seen in ordinary ones.
+    reads = "--chat-template chat_template.jinja" if facts.base_tokenizer else f"--tokenizer {name}"
+    on_base = f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={name} \\\n    {reads}"
     parser = "PARSER" if tools == "own" else "hermes"
     answers = ONE_ANSWER if card_of_world(facts).one_answer else CALLS[tools]
     return SERVE.format(model=on_base if adapter else name, parser=parser, answers=answers)

@@ -15,6 +15,7 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError, read_json
 from homerl.host.recipe_files import (
+    CHECKPOINT,
     OF_TASKS,
     RECIPE,
     STAGES,
@@ -39,21 +40,26 @@ def find_trained_stage(run: Path) -> Path:
     if not run.is_dir():
         raise InputError("there is no such folder", str(run), "give a run's folder: the `out` of its recipe")
     if is_model_folder(run):
-        raise InputError("this is a model that no run has written", str(run), "give the folder of a run, or of its model")
+        raise InputError("no run lies around this model", str(run), "give the folder of a run, or of its model")
     if folders := [path for stage in (run, *(run / name for name in STAGES)) if (path := stage / "checkpoints").is_dir()]:
-        newest = max(folders[0].glob("checkpoint-*"), key=lambda path: path.stat().st_mtime, default=None)
+        # Of a model in shards a checkpoint holds none, and one without its last file was not written to its end.
+        whole = [path.parent for path in folders[0].glob("*/trainer_state.json") if is_model_folder(path.parent)]
+        newest = max(whole, key=read_step_of_model, default=None)
         remedy = "start its recipe again: it resumes"
         raise InputError("training has not finished", str(run), f"{remedy}; or take {newest}" if newest else remedy)
     remedy = "give the folder of a finished sft, rlve or flywheel run"
     raise InputError("there is no trained model here", str(run), remedy)
 
 
-def read_update_of_model(model: Path) -> int | None:
-    """After which update of its stage a checkpoint or a best model was written; None for the last model."""
-    if model.parent.name == "checkpoints":
-        return int(model.name.rpartition("-")[2])
-    score = model.parent / "score.json"
-    return int(read_json(score).data["update"]) if model.parent.name == "best" and score.is_file() else None
+def read_step_of_model(model: Path) -> int:
+    """After which step of its stage's optimizer a checkpoint or a best model was written; 0 if nothing tells."""
+    if found := CHECKPOINT.fullmatch(model.name):
+        return int(found[1])
+    stage, score = find_stage_of_model(model), model.parent / "score.json"
+    if stage is None or not score.is_file():
+        return 0
+    steps: int = (read_stage_recipe(stage).get("rlve") or {}).get("iterations") or 1
+    return int(read_json(score).data["update"]) * steps
 
 
 def stage_lineage(stage: Path) -> list[Path]:

@@ -30,7 +30,7 @@ from homerl.envs.homeenv.sim.home_file import save_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.host.html_pages import fold_long_text
-from homerl.host.recipe_files import read_stage_recipe
+from homerl.host.recipe_files import find_stage_of_model, read_stage_recipe
 from homerl.models.policy.chat_template import build_chat_template, without_generation_tags
 from homerl.report.cards.export import (
     answer_card_example,
@@ -430,8 +430,38 @@ def test_a_run_is_the_same_from_within_its_folder(flywheel: Path, monkeypatch, t
     assert (export_model(Path(), str(tmp_path / "again/my-agent")) / "README.md").read_text() == text
 
 
+@pytest.mark.parametrize(
+    ("model", "stage"),
+    [
+        ("runs/mine/model", "runs/mine"),
+        ("runs/mine/best/model", "runs/mine"),
+        ("runs/mine/checkpoints/checkpoint-20", "runs/mine"),
+        ("runs/best/model", "runs/best"),  # it has a recipe
+        ("checkpoints/model", "checkpoints"),
+        ("checkpoints/Qwen2.5-0.5B", None),
+        ("models/qwen-home", None),
+    ],
+)
+def test_the_stage_that_wrote_a_model_is_found_by_its_folder(model: str, stage: str | None, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(Path("runs/best/recipe.yaml"), "run: sft")
+    assert find_stage_of_model(Path(model)) == (stage and Path(stage))
+
+
+@pytest.mark.parametrize("start", ["model", "best/model", "checkpoints/checkpoint-20"])
+def test_what_a_run_began_with_is_found_beside_its_copy(start: str, tmp_path: Path):
+    """Not in the original, which is still where the record says."""
+    for place in ("mine", "copy"):
+        (tmp_path / place / "sft" / start).mkdir(parents=True)
+        recipe = {"out": str(tmp_path / "mine/rlve"), "model": {"name": str(tmp_path / "mine/sft" / start)}}
+        write(tmp_path / place / "rlve/recipe.yaml", yaml.safe_dump(recipe))
+    assert stage_lineage(tmp_path / "copy/rlve") == [tmp_path / "copy/sft", tmp_path / "copy/rlve"]
+
+
 @pytest.mark.parametrize("place", ["checkpoints/checkpoint-9", "best/model"])
-def test_a_model_of_an_earlier_update_is_exported_with_what_was_known_then(flywheel: Path, tmp_path: Path, place: str):
+def test_a_model_of_an_earlier_update_is_exported_with_what_was_known_then(
+    flywheel: Path, tmp_path: Path, place: str, monkeypatch
+):
     run = tmp_path / "run"
     shutil.copytree(flywheel, run)
     (run / "rlve" / place).parent.mkdir()
@@ -441,7 +471,8 @@ def test_a_model_of_an_earlier_update_is_exported_with_what_was_known_then(flywh
     text = (export / "README.md").read_text()
     assert "recipes/2_rlve.yaml" in text and "450 of 900 rollouts" in text and "last loss: 0.5" in text
     assert "last reward" not in text and "61.2 %" not in text, "they are of later updates"
-    assert find_model_and_terms(run / "rlve" / place)[1] == find_model_and_terms(flywheel)[1]
+    monkeypatch.chdir(run / "rlve" / Path(place).parent)
+    assert find_model_and_terms(Path(Path(place).name))[1] == find_model_and_terms(flywheel)[1]
 
 
 def test_a_copy_of_a_run_is_not_mistaken_for_a_run_of_that_name_here(tmp_path: Path, monkeypatch):
@@ -613,7 +644,10 @@ def test_adapter_whose_base_is_gone(model: Path, tmp_path: Path):
     assert (logits(merged) - torch.load(stage / "logits.pt")).abs().max() < 1e-5
 
 
-def test_an_adapter_stands_on_its_own_runs_base_wherever_the_run_is_moved(model: Path, tmp_path: Path, monkeypatch):
+@pytest.mark.parametrize("place", ["model", "best/model", "checkpoints/checkpoint-9"])
+def test_an_adapter_stands_on_its_own_runs_base_wherever_the_run_is_moved(
+    model: Path, tmp_path: Path, place: str, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     base = Path("runs/first/sft/model")  # relative, as recipes name it
     shutil.copytree(model, base)
@@ -621,12 +655,14 @@ def test_an_adapter_stands_on_its_own_runs_base_wherever_the_run_is_moved(model:
     write(stage / "recipe.yaml", f"{{run: rlve, out: {stage}, model: {{name: {base}}}}}")
     moved = Path("runs/first").rename(tmp_path / "moved")
     adapt(model, Path("runs/first/sft"), model)  # another run has the name now
-    loaded = load_policy(ModelSettings(name="adapter", dtype="float32"), str(moved / "rlve/model"))
+    (moved / "rlve" / place).parent.mkdir(exist_ok=True)
+    (moved / "rlve/model").rename(moved / "rlve" / place)
+    loaded = load_policy(ModelSettings(name="adapter", dtype="float32"), str(moved / "rlve" / place))
     assert (logits(loaded) - torch.load(moved / "rlve/logits.pt")).abs().max() < 1e-5
     shutil.rmtree(moved / "sft")
     shutil.rmtree("runs")
     with pytest.raises(InputError, match="base runs/first/sft/model is gone"):
-        load_policy(ModelSettings(name="adapter", dtype="float32"), str(moved / "rlve/model"))
+        load_policy(ModelSettings(name="adapter", dtype="float32"), str(moved / "rlve" / place))
 
 
 # What is refused
@@ -647,10 +683,12 @@ def test_no_model(tmp_path: Path, model: Path):
     refused(tmp_path / "nowhere", "no such folder", "recipe")
     refused(tmp_path, "no trained model", "flywheel")
     shutil.copytree(model, tmp_path / "elsewhere")
-    refused(tmp_path / "elsewhere", "no run has written")
+    refused(tmp_path / "elsewhere", "no run lies around")
     (tmp_path / "checkpoints").mkdir()
     assert "or take" not in str(refused(tmp_path, "not finished", "resumes"))
-    shutil.copytree(model, tmp_path / "checkpoints/checkpoint-5")
+    for step in (5, 10):
+        shutil.copytree(model, tmp_path / f"checkpoints/checkpoint-{step}")
+    write(tmp_path / "checkpoints/checkpoint-5/trainer_state.json", "{}")  # the other was not written to its end
     refused(tmp_path, "not finished", "resumes", "checkpoint-5")
     refused(model.parent, "no adapter", adapter=True)
 

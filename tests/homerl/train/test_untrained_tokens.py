@@ -85,4 +85,4 @@ def test_an_adapter_brings_the_tokenizer_by_which_others_write_as_in_training(ba
     ours, theirs = load_model_tokenizer(str(base)), AutoTokenizer.from_pretrained(base)
     assert plain(CALL)["input_ids"] == ours(CALL)["input_ids"] != theirs(CALL)["input_ids"]
     card = (export / "README.md").read_text()
-    assert "active_peft_config" not in card and "--chat-template chat_template.jinja --tokenizer agent \\" in card
+    assert "active_peft_config" not in card and "--tokenizer agent \\" in card

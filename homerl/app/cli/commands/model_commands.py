@@ -15,7 +15,7 @@ import typer
 
 from homerl.app.cli.completions import complete_base, complete_model
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.host.terminal import Command, OnCpu, PlainConsole, RunFolder, Served, console, waiting_spinner
+from homerl.host.terminal import Command, OnCpu, PlainConsole, Served, console, waiting_spinner
 
 if TYPE_CHECKING:
     from homerl.host.web_server import ServerAddress
@@ -68,7 +68,13 @@ def chat(
 
 
 def export(
-    run: RunFolder,
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="a run's folder, or one of its models, such as checkpoints/checkpoint-50 or best/model",
+            autocompletion=complete_model,
+        ),
+    ],
     to: Annotated[str, typer.Option(help="a folder, made if missing; with --push a hub id such as org/name")],
     push: Annotated[bool, typer.Option(help="upload to the hub")] = False,
     public: Annotated[bool, typer.Option(help="make a new hub repository public")] = False,

@@ -400,19 +400,20 @@ def test_no_device_does_what_it_could_not_have_begun():
 @pytest.mark.parametrize("different", [None, 5])
 def test_without_habits_as_many_doors_are_locked_as_are_not(different: int | None):
     """A training in which most wishes unlock a door teaches little of how to lock one. Of players, half play."""
-    recipe = HomeRecipe(catalogue=("homeassistant",), holds=("ha_lock", "ha_media_player_speaker"), different=different)
+    wanted = {"ha_lock": "locked", "ha_media_player_speaker": "playing", "ha_cover_garage": "closed", "ha_valve": "closed"}
+    recipe = HomeRecipe(catalogue=("homeassistant",), holds=tuple(wanted), different=different)
 
-    def shares(recipe: HomeRecipe) -> tuple[float, float]:
-        """Of 150 homes, the share of locks that are locked, and of players that play."""
+    def shares(recipe: HomeRecipe) -> list[float]:
+        """Of 150 homes, the share of locks that are locked, players that play, and so on."""
         devices = [(home, one) for home in (make_home(seed, recipe) for seed in range(150)) for one in home.plan.devices]
         found = []
-        for product, wanted in (("ha_lock", "locked"), ("ha_media_player_speaker", "playing")):
+        for product, state in wanted.items():
             states = [home.state_of(one.did)["state"] for home, one in devices if one.spec.spid == product]
-            found.append(fmean(state == wanted for state in states if state != "unavailable"))
-        return found[0], found[1]
+            found.append(fmean(one == state for one in states if one != "unavailable"))
+        return found
 
-    locked, playing = shares(recipe)
-    assert locked > 0.62 and playing < 0.4
+    locked, playing, *closed = shares(recipe)
+    assert locked > 0.62 and playing < 0.4 and max(closed) < 0.2
     assert all(0.37 < share < 0.63 for share in shares(recipe.model_copy(update={"habits": False})))
     assert "habits" not in recipe.model_dump(mode="json"), "recipes are as they were"
 
