@@ -307,6 +307,10 @@ def _write_export(model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bo
 def _fill_folder(folder: Path, model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bool, gguf: str | None) -> None:
     model.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
+    if adapter:  # peft writes a set of names in any order, and equal exports have equal bytes
+        settings = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
+        settings["target_modules"] = sorted(settings["target_modules"])
+        write_atomic(folder / ADAPTER, json.dumps(settings, indent=2, sort_keys=True))
     for file in folder.glob("*.safetensors"):  # safetensors 0.8 lets the owner alone read what it writes
         shutil.copymode(folder / "generation_config.json", file)
     tokenizer.chat_template = without_generation_tags(tokenizer.chat_template)

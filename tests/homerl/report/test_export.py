@@ -619,6 +619,8 @@ def test_adapter_alone(model: Path, tmp_path: Path):
     assert (logits(loaded) - torch.load(stage / "logits.pt")).abs().max() < 1e-5
     card = ModelCard.load(folder / "README.md")
     assert card.data.library_name == "peft" and "--enable-lora" in card.text
+    modules = json.loads((folder / "adapter_config.json").read_text())["target_modules"]
+    assert modules == sorted(modules), "their order is that of a set, which differs from process to process"
 
 
 def test_adapters_on_one_another_become_one(model: Path, tmp_path: Path):
