@@ -309,7 +309,8 @@ def _fill_folder(folder: Path, model: Any, tokenizer: Any, facts: ModelCardFacts
     model.generation_config.save_pretrained(folder)
     if adapter:  # peft writes a set of names in any order, and equal exports have equal bytes
         settings = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
-        settings["target_modules"] = sorted(settings["target_modules"])
+        if isinstance(settings["target_modules"], list):  # else a pattern
+            settings["target_modules"].sort()
         write_atomic(folder / ADAPTER, json.dumps(settings, indent=2, sort_keys=True))
     for file in folder.glob("*.safetensors"):  # safetensors 0.8 lets the owner alone read what it writes
         shutil.copymode(folder / "generation_config.json", file)
