@@ -217,8 +217,8 @@ def keep_freed_memory() -> None:
     """Let the memory that a tensor frees wait for the next one, where the C library is glibc. Call it once, before training.
 
     glibc asks the system anew for each block above 32 MB, and returns it when it is free. The kernel clears each page that
-    it gives, and a virtual machine may have to get it from its host. So of the two cores that trained a model of 0.5
-    billion parameters, a third did nothing else.
+    it gives, and a virtual machine may have to get it from its host. A third of the two cores that trained a model of 0.5
+    billion parameters did nothing else. What is gained in all is not yet shown (docs/results/qwen.md).
 
     Versions: glibc 2.26 and later; torch 2.11 to 2.13.
     Upstream: no upstream issue known. To reproduce: allocate a tensor of 64 MB a hundred times, and count the page faults.

@@ -96,8 +96,8 @@ class HabitContext:
         """Whether people sleep at this hour: from 23 to 6 o'clock."""
         return self.hour < 6 or self.hour >= 23
 
-    def share(self, usual: float) -> float:
-        """The share (0 to 1) of devices that are in a state that people usually leave this share in."""
+    def habit_share(self, usual: float) -> float:
+        """The share (0 to 1) of devices in a state: the `usual` one by habit, else half of them."""
         return usual if self.habits else 0.5
 
 
@@ -144,7 +144,7 @@ def draw_device_settings(spec: DeviceSpec, context: HabitContext, rng: random.Ra
             attribute = spec.attribute_index[state][1]
             words = {attribute.word_of_value(option) for option in attribute.options or ()}
             if not words or {"on"} <= words <= {"on", "off", "unavailable", "unknown"}:  # it is a switch
-                word = "on" if rng.random() < context.share(probability_on(kind, context)) else "off"
+                word = "on" if rng.random() < context.habit_share(probability_on(kind, context)) else "off"
                 values[state] = attribute.value_of_word(word)
         for name, value in _draw_habits(kind, context, rng):
             _put_value(values, spec, prefix + name, value)
@@ -223,18 +223,18 @@ def _draw_habits(kind: str, context: HabitContext, rng: random.Random) -> Iterab
             usual, closed = (0, 0.75) if context.dark else (100, 0.6)
             yield "position", usual if rng.random() < closed else rng.randrange(0, 101, 5)
         case "opener" | "garage_door":
-            yield "position", 0 if rng.random() < context.share(0.75) else rng.randrange(10, 101, 10)
+            yield "position", 0 if rng.random() < context.habit_share(0.75) else rng.randrange(10, 101, 10)
         case "clothes_rack":
-            yield "height", 0 if rng.random() < context.share(0.7) else 100
+            yield "height", 0 if rng.random() < context.habit_share(0.7) else 100
         case "lock":
-            yield "state", "locked" if rng.random() < context.share(0.95 if context.is_asleep else 0.6) else "unlocked"
+            yield "state", "locked" if rng.random() < context.habit_share(0.95 if context.is_asleep else 0.6) else "unlocked"
         case "vacuum":
             yield from (("state", "docked"), ("state", "charging"))  # products have one of the two words
-            if rng.random() < context.share(0.1 if context.is_asleep else 0.35):
+            if rng.random() < context.habit_share(0.1 if context.is_asleep else 0.35):
                 states = ("paused",) if context.is_asleep else ("cleaning", "cleaning", "cleaning", "paused")
                 yield "state", rng.choice(states)
         case "speaker" | "smart_screen":
-            playing = rng.random() < context.share(0.05 if context.is_asleep else 0.4)
+            playing = rng.random() < context.habit_share(0.05 if context.is_asleep else 0.4)
             yield "playing", playing
             yield "work_state", "playing" if playing else rng.choice(("paused", "stopped"))
         case "media_player" if not context.habits:  # else each of its states alike, of which few can be paused
@@ -252,7 +252,7 @@ def _draw_habits(kind: str, context: HabitContext, rng: random.Random) -> Iterab
         case "contact_sensor":
             yield "contact", "open" if rng.random() < (0.05 if context.is_asleep else 0.2) else "closed"
         case "alarm_panel":
-            yield "state", "armed" if rng.random() < context.share(0.7 if context.is_asleep else 0.25) else "disarmed"
+            yield "state", "armed" if rng.random() < context.habit_share(0.7 if context.is_asleep else 0.25) else "disarmed"
             yield "open_zones", 0 if rng.random() < 0.7 else rng.randint(1, 3)
         case "irrigation":
             yield "rain_delay", 0 if rng.random() < 0.7 else rng.choice((12, 24, 48))
