@@ -320,6 +320,9 @@ def _fill_folder(folder: Path, model: Any, tokenizer: Any, facts: ModelCardFacts
     else:
         set_response_template(tokenizer)  # runs of earlier versions have none
         tokenizer.save_pretrained(folder)
+        for file in folder.glob("tokenizer.json"):  # half of it would be spaces, before each of 150,000 merges
+            whole = json.loads(file.read_text(encoding="utf-8"))
+            write_atomic(file, json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
     kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
     answer = answer_card_example(model, tokenizer, card_of_world(facts))
     template = tokenizer.chat_template

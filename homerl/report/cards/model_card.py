@@ -25,7 +25,7 @@ from homerl.report.pages.flywheel_report import newest_metric, read_training_met
 from homerl.rewards.composite import REWARDS, SETTINGS
 from homerl.synth.recipe import STRATEGIES
 from homerl.train.credit.contract import list_credit_modes
-from homerl.train.offline_bases import BASES
+from homerl.train.offline_bases import BASES, COMMAND
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import source_parts, world_of
 
@@ -283,9 +283,9 @@ def _format_percent(share: float | None) -> str:
 def _describe_base(facts: ModelCardFacts) -> str:
     if not facts.base_weights:
         return ""
-    known = next((base.about for base in BASES.values() if base.weights == facts.base_weights), None)
+    known = next((base for base in BASES.values() if base.weights == facts.base_weights), None)
     listed = "\n".join(f"- `{name}`: `{digest}`" for name, digest in facts.base_weights.items())
-    said = f"\n\nThese weights are {known}." if known else ""
+    said = f"\n\nThese weights are {known.about}. `{COMMAND} {known.name}` makes their folder." if known else ""
     return BASE.format(base=facts.base or "its base", listed=listed, said=said)
 
 

@@ -43,6 +43,7 @@ from homerl.report.cards.model_card import gather_card_facts, render_model_card
 from homerl.report.cards.model_lineage import stage_lineage, training_data_folder
 from homerl.report.cards.push_to_hub import SHIPPED, strip_file_names
 from homerl.train.model_settings import ModelSettings
+from homerl.train.offline_bases import QWEN
 from homerl.train.recipe import BlueprintSource
 from homerl.train.tiny_model import TinyConfig, make_tiny_model
 from homerl.train.training_setup import load_policy
@@ -175,6 +176,7 @@ def test_files(exported: Path):
     assert AutoTokenizer.from_pretrained(exported).convert_tokens_to_ids("<|im_end|>") in ends
     assert [path.name for path in exported.parent.glob(".my-agent*")] == []
     assert len({path.stat().st_mode for path in exported.iterdir() if path.is_file()}) == 1, "who reads one reads all"
+    assert "\n" not in (exported / "tokenizer.json").read_text(), "half of a large one would be spaces"
 
 
 def test_card_says_what_the_run_says(exported: Path):
@@ -619,6 +621,8 @@ def test_adapter_alone(model: Path, tmp_path: Path):
     assert (logits(loaded) - torch.load(stage / "logits.pt")).abs().max() < 1e-5
     card = ModelCard.load(folder / "README.md")
     assert card.data.library_name == "peft" and "--enable-lora" in card.text
+    facts = replace(gather_card_facts(stage / "model", "out", None, "mit"), base_weights=QWEN.weights)
+    assert f"homerl make-base {QWEN.name}` makes" in render_model_card(facts, "LoRA adapter", adapter=True)
     modules = json.loads((folder / "adapter_config.json").read_text())["target_modules"]
     assert modules == sorted(modules), "their order is that of a set, which differs from process to process"
 
