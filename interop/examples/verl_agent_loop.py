@@ -1,18 +1,19 @@
 """Homes in verl 0.9: an agent loop. Its data set is what `homerl export-data` writes from the same recipe."""
 
+import json
 from uuid import uuid4
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
 
 import homerl
 
-TASKS = homerl.load_tasks("recipes/rlve_full.yaml")
+TASKS = {split: homerl.load_tasks("recipes/rlve_full.yaml", split=split) for split in ("train", "heldout")}
 
 
 @register("homerl_home")
 class HomeAgentLoop(AgentLoopBase):
     async def run(self, sampling_params, **row):
-        env = await TASKS[int(row["task"])].start_async()
+        env = await TASKS[json.loads(row["blueprint"])["split"]][int(row["task"])].start_async()
         messages, mask, scores, logprobs = env.messages, [], [], None
         ids = await self.ct_build_initial_tokens(messages, tools=env.tools)
         request, limit = uuid4().hex, self.rollout_config.response_length

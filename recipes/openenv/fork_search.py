@@ -44,7 +44,7 @@ def search_episode(
     client: TaskClient, propose: Propose, index: int, seed: int = 0, budget: int = 100, width: int = 4
 ) -> Found:
     """Search until an episode succeeds, or for as many steps as the budget has."""
-    result = client.reset(index=index)
+    result = client.reset(index=index, seed=seed)
     tools, numbers, steps = result.observation.tool_schemas, count(), 0
     frontier, best = [Node(0.0, next(numbers), client.fork(), ())], Found((), 0.0, None, 0)
     seen = {(client.state_key(), str(result.observation.messages[-1]))}

@@ -3,6 +3,8 @@
 import asyncio
 import importlib.util
 import json
+import os
+import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass, field
@@ -15,12 +17,18 @@ import pytest
 import homerl
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "interop/examples").iterdir())
+EXAMPLES = [*sorted((ROOT / "interop/examples").iterdir()), ROOT / "recipes/openenv/train_grpo.py"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_has_at_most_forty_lines(example):
     assert len(example.read_text("utf-8").splitlines()) <= 40
+
+
+@pytest.mark.parametrize("example", ["interop/examples/trl_homes.py", "recipes/openenv/train_grpo.py"])
+def test_the_page_shows_what_the_file_does(example):
+    code = (ROOT / example).read_text("utf-8").partition("\n\n")[2]  # after its docstring
+    assert code and f"```\n{code}```" in (ROOT / "docs/interop.md").read_text("utf-8")
 
 
 def test_the_settings_for_prime_rl_name_tasks_that_there_are():
@@ -38,7 +46,7 @@ def test_the_settings_for_prime_rl_name_tasks_that_there_are():
         assert next(iter(loaded.taskset)).data.prompt
 
 
-def test_verifiers_plays_the_example(tmp_path, capsys):
+def test_verifiers_plays_the_example_and_its_command_line_the_suite(tmp_path):
     vf = pytest.importorskip("verifiers.v1")
     from replayed_replies import serve_stored_replies
 
@@ -52,6 +60,11 @@ def test_verifiers_plays_the_example(tmp_path, capsys):
     example = load_example("verifiers_steps.py")
     with serve_stored_replies(records) as url:
         traces: list[vf.Trace] = asyncio.run(example.play_homes(url, "stored", 3))
+        command = [Path(sys.executable).with_name("vf-eval"), *"homerl-homes -n 1 -m stored --client.base-url".split(), url]
+        command += "--env.agent.runtime.type subprocess --no-push".split()
+        variables = os.environ | {"OPENAI_API_KEY": "none"}
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
     assert [trace.ok for trace in traces] == [True] * 3
     assert sorted(trace.task.data.id for trace in traces) == sorted(one.blueprint["id"] for one in records)
 
@@ -120,8 +133,11 @@ class AgentLoopOutput:
     extra_fields: dict[str, Any] = field(default_factory=dict)
 
 
-@pytest.mark.parametrize("log_probs", [True, False])
-def test_the_agent_loop_for_verl_gives_tokens_masks_and_the_reward_of_each_step(monkeypatch, log_probs):
+@pytest.mark.parametrize(("split", "log_probs"), [("train", True), ("heldout", False)])
+def test_the_agent_loop_for_verl_gives_tokens_masks_and_the_reward_of_each_step(monkeypatch, split, log_probs):
+    pytest.importorskip("pyarrow", reason="what exports data is of the extra train")
+    from homerl.report.cards.exported_data import task_to_row
+
     interface = ModuleType("verl.experimental.agent_loop.agent_loop")
     interface.AgentLoopBase, interface.AgentLoopOutput = AgentLoopBase, AgentLoopOutput
     interface.register = lambda name: lambda loop: loop
@@ -129,21 +145,23 @@ def test_the_agent_loop_for_verl_gives_tokens_masks_and_the_reward_of_each_step(
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setitem(sys.modules, interface.__name__, interface)
     example = load_example("verl_agent_loop.py")
-    tool = example.TASKS[3].tools[0]["function"]["name"]
+    task = homerl.load_tasks("recipes/rlve_full.yaml", split=split)[3]
+    tool = task.tools[0]["function"]["name"]
     replies = [f'<tool_call>{{"name": "{tool}", "arguments": {{"nonsense": 1}}}}</tool_call>', *["I cannot."] * 20]
-    env, expected, said = example.TASKS[3].start(), [], ""
+    env, expected, said = task.start(), [], ""
     for reply in replies:
         if env.done:
             break
         expected.append(env.step(reply).reward)
         said += reply
     loop = example.HomeAgentLoop(replies, log_probs)
-    output = asyncio.run(loop.run({"temperature": 1.0}, task=3, raw_prompt=[]))
+    row = {**task_to_row(task, 3), "raw_prompt": []}  # as `homerl export-data` writes it
+    output = asyncio.run(loop.run({"temperature": 1.0}, **row))
     assert output.extra_fields["turn_scores"] == expected and output.reward_score == sum(expected) and len(expected) > 1
     assert len(output.response_ids) == len(output.response_mask)
     learnt = [id for id, own in zip(output.response_ids, output.response_mask) if own]
     assert "".join(map(chr, learnt)) == said
-    assert "".join(map(chr, output.prompt_ids)) == str((example.TASKS[3].messages, example.TASKS[3].tools))
+    assert "".join(map(chr, output.prompt_ids)) == str((task.messages, task.tools))
     if log_probs:
         assert [value != 0 for value in output.response_logprobs] == [bool(own) for own in output.response_mask]
     else:

@@ -5,6 +5,8 @@ It needs the package `inspect-ai`, which is in the extra `interop`.
 
 import itertools
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 inspect_ai = pytest.importorskip("inspect_ai")
 
-from inspect_ai.log import EvalLog  # noqa: E402
+from inspect_ai.log import EvalLog, read_eval_log  # noqa: E402
 from inspect_ai.model import ChatCompletionChoice, ChatMessage, ChatMessageAssistant, ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.tool import ToolCall  # noqa: E402
 from replayed_replies import StoredReplies  # noqa: E402
@@ -111,6 +113,14 @@ def test_epochs_are_the_runs_of_the_benchmark(tmp_path):
         asked = [message.text for message in sample.messages if message.role == "user"]
         assert asked[0] == tasks[sample.id].start(sample.epoch - 1).messages[-1]["content"]
         assert next(iter(sample.scores.values())).value["success"] == 0
+
+
+def test_the_command_line_finds_a_suite_by_its_name(tmp_path):
+    command = [Path(sys.executable).with_name("inspect"), "eval", "homerl/smarthome_bench", "--model", "mockllm/model"]
+    done = subprocess.run([*command, "-T", "count=1", "--log-dir", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (log,) = map(read_eval_log, map(str, tmp_path.iterdir()))
+    assert (log.status, log.results.total_samples) == ("success", 1)
 
 
 def test_each_suite_is_a_task_and_its_schemas_lose_nothing():

@@ -1,8 +1,12 @@
 """What is written on top of the protocol: tree search, credit by step, and TRL's trainer, each over a real server."""
 
 import importlib.util
+import json
+import os
 import random
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +19,8 @@ from openenv_serving import PATIENT, SIMPLE, expert_messages, openenv_server, wr
 import homerl
 from homerl.tasks.openenv.client import TaskClient
 
-FOLDER = Path(__file__).parents[4] / "recipes" / "openenv"
+ROOT = Path(__file__).parents[4]
+FOLDER, PAGE = ROOT / "recipes/openenv", ROOT / "docs/interop.md"
 CODE = {**SIMPLE, "toolset": "homeflow"}
 WRONG = "I have done all that you asked for."
 
@@ -80,9 +85,10 @@ def test_a_search_finds_what_a_careless_policy_does_not(url, recipe, load_exampl
         return rng.sample(replies, width)
 
     with TaskClient(url, **PATIENT) as client:
-        best = found.search_episode(client, propose, index=2)
+        best = found.search_episode(client, propose, index=2, seed=0)
         assert best.outcome == "success" and best.earned == pytest.approx(2.0) and best.path[0] == plan[0]
-        assert found.search_episode(client, lambda *_: [WRONG], index=2).outcome != "success"
+        assert found.search_episode(client, lambda *_: [WRONG], index=2, seed=5).outcome != "success"
+        assert client.state().seed == 5
 
 
 def test_credit_by_forks_is_the_difference_that_a_reply_made(url, recipe, load_example):
@@ -102,25 +108,51 @@ def test_credit_by_forks_is_the_difference_that_a_reply_made(url, recipe, load_e
         assert one.return_to_go == pytest.approx(one.reward + after.return_to_go)
 
 
-def test_trls_grpo_trains_by_openenvs_client(url, recipe, tiny, tmp_path, load_example):
-    """The example's own trainer, with a tiny model on the CPU: one update, whose rewards are the server's."""
+def test_the_loop_of_the_page_keeps_the_dialogue_as_it_was(url, recipe):
+    """With the expert's replies as those of the model."""
+    (loop,) = re.findall(r"```\n(from openenv.core import GenericEnvClient\n.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    task = homerl.load_tasks(recipe, split="heldout")[3]
+    plan, seen = expert_messages(task), list[list[dict]]()
+
+    def my_model(dialogue, tools):
+        reply = plan[len(seen)]
+        seen.append([*dialogue])
+        functions = [call["function"] for call in reply.get("tool_calls", ())]
+        calls = ({"name": one["name"], "arguments": json.loads(one["arguments"])} for one in functions)
+        return (reply["content"] or "") + "".join(f"<tool_call>{json.dumps(call)}</tool_call>" for call in calls)
+
+    assert 'split="test"' in loop and "http://127.0.0.1:8000" in loop
+    exec(loop.replace('"test"', '"heldout"').replace("http://127.0.0.1:8000", url), {"my_model": my_model})
+    env = task.start(seed=0)
+    for dialogue, reply in zip(seen, plan, strict=True):
+        assert [message["role"] for message in dialogue] == [message["role"] for message in env.messages]
+        assert [message["content"] for message in dialogue] == [message["content"] for message in env.messages]
+        env.step(reply)
+    assert env.outcome == "success"
+
+
+def test_trls_grpo_trains_by_openenvs_client(tiny, tmp_path):
+    """The example as it is, with a tiny model on the CPU: one update, whose rewards are the server's."""
     import trl
     from transformers import AutoTokenizer
 
-    example, model = load_example("train_grpo", url), str(shutil.copytree(tiny, tmp_path / "model"))
+    model = str(shutil.copytree(tiny, tmp_path / "model"))
     tokenizer = AutoTokenizer.from_pretrained(tiny)
     tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates/qwen3.jinja").read_text("utf-8")
     tokenizer.save_pretrained(model)
-    trainer = example.make_trainer(
-        model, tasks=2, output_dir=str(tmp_path / "run"), use_cpu=True, bf16=False, report_to=[], max_steps=1,
-        per_device_train_batch_size=2, num_generations=2, max_completion_length=16, logging_steps=1, save_strategy="no",
-        beta=0.0,
-    )  # fmt: skip
-    trainer.train()
-    (row,) = [row for row in trainer.state.log_history if "reward" in row]
-    task = homerl.load_tasks(recipe)[0]
-    assert row["reward"] == pytest.approx(task.start().step("x").reward), "words alone end the turn, and are charged"
-    home = example.Home()
-    home.reset(index=0)
-    did = "".join(filter(str.isdigit, task.messages[0]["content"]))[:4]
-    assert home.query_status(did) and home.earned <= 0 and not home.done
+    code = write_recipe(tmp_path / "tasks.yaml", CODE, limits={"turns": 1})
+    settings = {
+        "model_name_or_path": model, "output_dir": tmp_path / "run", "use_cpu": True, "bf16": False, "report_to": "none",
+        "max_steps": 1, "per_device_train_batch_size": 2, "num_generations": 2, "max_completion_length": 16,
+        "logging_steps": 1, "save_strategy": "no",
+    }  # fmt: skip
+    arguments = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
+    with openenv_server(code) as (_, address):
+        done = subprocess.run(
+            [sys.executable, FOLDER / "train_grpo.py", *arguments],
+            env=os.environ | {"HOMES": address, "PYTHONPATH": ""}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (reward,) = map(float, re.findall(r"'reward': '?(-?[\d.e-]+)", done.stdout))
+    nothing = homerl.load_tasks(code)[0].start().step("x")
+    assert nothing.done and reward == pytest.approx(nothing.reward) and reward < 0, "words alone end it, and are charged"
