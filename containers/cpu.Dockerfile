@@ -1,4 +1,4 @@
-# homerl on a CPU: the quickstart, chat, serve, benchmarks. From the root of the repository:
+# homerl on a CPU: the quickstart, chat, serve, benchmarks, the shipped models. From the root of the repository:
 #     docker build -f containers/cpu.Dockerfile -t homerl:cpu .
 #     docker run --rm -it -v homerl:/work homerl:cpu run recipes/quickstart.yaml
 #     docker run --rm -it -v homerl:/work homerl:cpu chat runs/quickstart
@@ -13,7 +13,7 @@ COPY recipes /source/recipes
 COPY models /source/models
 RUN python3 -m venv /homerl
 RUN /homerl/bin/pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c /source/constraints.txt \
-        "$(sed -n 's/^torch==\([^ +]*\).*/torch==\1+cpu/p' /source/constraints.txt)" "/source[train]"
+        "$(sed -n 's/^torch==\([^ +]*\).*/torch==\1+cpu/p' /source/constraints.txt)" "/source[train,gguf]"
 
 FROM python:3.11-slim
 COPY --from=build /homerl /homerl

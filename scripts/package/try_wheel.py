@@ -49,9 +49,10 @@ def main() -> None:
     recipes = sorted(shipped_recipe_folder().glob("*.yaml"))
     assert find_recipe("quickstart.yaml") in recipes, "the recipes are not in the wheel"
     command = [sys.executable, "-I", "-m", "homerl"]
-    words = ["check", "recipes/smoke.yaml"] if importlib.util.find_spec("torch") else ["init", "--out", "shipped"]
-    subprocess.run([*command, *words], check=True, capture_output=True)
-    print(f"homerl {' '.join(words)}: {len(recipes)} recipes are inside")
+    trains = importlib.util.find_spec("torch")
+    for words in ("init --out shipped", *(("check smoke", "run smoke") if trains else ())):
+        subprocess.run([*command, *words.split()], check=True, capture_output=True)
+        print(f"homerl {words}: {len(recipes)} recipes are inside")
 
     for suite in ("smarthome-bench", "smh-bench", "simuhome"):
         assert len(homerl.load_suite(suite)), suite

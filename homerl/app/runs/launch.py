@@ -28,6 +28,7 @@ LIBRARY_SETTINGS = {  # environment variables
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # beside ours
     "WANDB_SILENT": "true",  # it prints into our bars, and runs are offline unless asked otherwise
     "TOKENIZERS_PARALLELISM": "false",  # processes are forked, and would inherit its threads' locks
+    "THP_MEM_ALLOC_ENABLE": "1",  # torch's large tensors on a CPU are in huge pages
 }
 
 

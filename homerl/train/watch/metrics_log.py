@@ -119,14 +119,16 @@ class PanelsCallback(TrainerCallback):
         """Log the sections of an update, from the first process."""
         if not state.is_world_process_zero or not logs or "success" not in logs:
             return
-        by_section, step = sort_into_sections(logs), {"train/global_step": state.global_step}
+        sections, step = sort_into_sections(logs), {"train/global_step": state.global_step}
+        # A curve for each step would be sixty: W&B gets them as one table, and all are in metrics.jsonl and the report.
+        by_section = {name: value for name, value in sections.items() if "_by_step/" not in name}
         if "wandb" in self.reporters:
             import wandb
 
             if wandb.run is not None:
                 columns, rows = tabulate_by_step(logs)
                 table = {"by step": wandb.Table(columns=columns, data=rows)} if rows else {}
-                wandb.log({name: value for name, value in by_section.items() if "_by_step/" not in name} | table | step)
+                wandb.log(by_section | table | step)
         if "trackio" in self.reporters:
             import trackio
 

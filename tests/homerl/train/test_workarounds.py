@@ -457,3 +457,24 @@ def test_keep_freed_memory():
     plain, kept = ran(FAULTS)
     assert plain > 400, GO + "a tensor has the pages of the one before"
     assert kept < 100
+
+
+HUGE = """
+import re
+from pathlib import Path
+from homerl.app.runs.launch import set_up_libraries
+set_up_libraries()
+import torch
+from homerl.train.workarounds import keep_freed_memory
+keep_freed_memory()
+held = torch.ones(64_000_000)
+print(re.search(r"AnonHugePages: +([0-9]+)", Path("/proc/self/smaps_rollup").read_text())[1])
+"""
+PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+@pytest.mark.skipif(not PAGES.exists() or "[never]" in PAGES.read_text(), reason="this machine has no huge pages")
+def test_memory_that_is_kept_is_of_huge_pages():
+    """A tensor of 256 MB, in kB. torch reads the variable when it is imported, so the process is no fork of this one."""
+    done = subprocess.run([sys.executable, "-c", HUGE], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) > 200_000
