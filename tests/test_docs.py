@@ -85,6 +85,8 @@ NOT_RUN = {
     "docs/interop.md": {
         "homerl serve-env --openenv": "it serves until it is stopped; scripts/check_interop runs its tests",
         "python recipes/openenv/": "scripts/check_interop runs them without a model",
+        "HOMES=": "scripts/check_interop runs it with a tiny model",
+        "python interop/examples/trl_homes.py": "tests/homerl/tasks/test_tool_methods.py runs it with a tiny model",
         "homerl check-plugin my_rewards/": "it needs the reader's file; tests/homerl/app/test_check_plugin.py runs its own",
     },
     "docs/recipes.md": {"accelerate launch recipes/sft_8b.yaml": GPU, "torchrun": GPU},
@@ -93,6 +95,8 @@ NOT_RUN = {
         "accelerate launch": GPU,
         "homerl compare": TRAINED,
         "homerl run rlve_aligned": GPU,
+        "HOMERL_CREDIT=mine accelerate launch": TRAINED,
+        "scripts/rlve_seeds": TRAINED,
         "homerl run recipes/rlve_full.yaml": GPU,
         "homerl view episode runs/looked": TRAINED,
         "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU,
@@ -123,8 +127,7 @@ NOT_RUN = {
         "homerl run home_goals": "it takes hours",
         "homerl serve": TRAINED,
         "homerl bench run": ENDPOINT,
-        "accelerate launch recipes/sft_8b.yaml": GPU,
-        "accelerate launch recipes/rlve_full.yaml": GPU,
+        "accelerate launch --num_processes": GPU,
         "homerl export": "it needs a model that GPUs trained",
         "vllm serve": GPU,
     },
@@ -181,10 +184,11 @@ SLOW = {  # commands of pages, by their starts
     "docs/recipes.md": (
         "accelerate launch recipes/quickstart.yaml",
         "homerl run quickstart",
+        "HOMERL_REWARDS=my_rewards accelerate launch",
         "homerl check recipes/rlve_full.yaml",  # as tests/homerl/app/test_smoke.py
     ),
     "docs/training.md": ("HOMERL_CREDIT=mine homerl check",),
-    "docs/models.md": ("accelerate launch recipes/synth.yaml",),
+    "docs/models.md": ("homerl run recipes/synth.yaml",),
     "docs/simuhome.md": ("homerl bench build", "accelerate launch recipes/simuhome_quickstart.yaml"),
     "docs/personalhome.md": (
         "homerl bench build",
@@ -207,6 +211,7 @@ SHORTER = {
     "homerl audit-user recipes/synth_long.yaml": "--blueprints 4",
     "accelerate launch recipes/quickstart.yaml": TINY.format(world="homeenv"),
     "homerl run quickstart": TINY.format(world="homeenv"),
+    "HOMERL_REWARDS=my_rewards accelerate launch": TINY.format(world="homeenv"),
     "accelerate launch recipes/simuhome_quickstart.yaml": TINY.format(world="simuhome"),
     "accelerate launch recipes/synth.yaml": TWO_BLUEPRINTS,
     "homerl run recipes/synth.yaml": TWO_BLUEPRINTS,
@@ -226,7 +231,7 @@ LONG = (
     "docs/worlds.md",
 )  # pages whose commands take many seconds
 EXIT = {  # the code, and what is printed
-    "homerl check recipes/rlve_full.yaml --gpus": (0, "on this machine: no GPU"),  # a plan for another machine
+    "homerl check recipes/rlve_aligned.yaml --gpus": (0, "on this machine: no GPU"),  # a plan for another machine
     "homerl check recipes/rlve_full.yaml": (2, "this machine cannot run the recipe: no GPU"),
     "homerl check-devices my_devices/": (2, ""),
     "homerl schemas --out schemas": (0, "lamp-blueprint.v1.json"),
@@ -437,7 +442,9 @@ def test_options_named_alone_exist(page):
 
 def foreign(text: str) -> bool:
     """Whether the command is of a program whose options cannot be looked up here."""
-    return bool(re.match(r"(\w+=\S+ )*(vllm|pip|pytest|torchrun|inspect|vf-eval|uv|hf)\b|HOMERL_[A-Z]+=", text))
+    return bool(
+        re.match(r"(\w+=\S+ )*(vllm|llama-server|python|pip|pytest|torchrun|inspect|vf-eval|uv|hf)\b|HOMERL_[A-Z]+=", text)
+    )
 
 
 @cache
@@ -614,9 +621,15 @@ def lamp_world(folder: Path) -> None:
 
 
 def own_mode(folder: Path) -> None:
-    (folder / "mine").mkdir()
+    (folder / "mine").mkdir(exist_ok=True)
     modes = [block.text for block in blocks("docs/training.md") if block.language == "python" and "\nMODE =" in block.text]
     (folder / "mine/rank.py").write_text(modes[0])
+
+
+def own_reward(folder: Path) -> None:
+    (folder / "my_rewards").mkdir(exist_ok=True)
+    rewards = [block.text for block in blocks("docs/recipes.md") if "REWARD = Reward(" in block.text]
+    (folder / "my_rewards/many_calls.py").write_text(rewards[0])
 
 
 def trained(folder: Path) -> None:
@@ -631,6 +644,9 @@ BEFORE: dict[
     "HOMERL_WORLDS=tests/worlds": lamp_world,
     "homerl check-plugin tests/worlds": lamp_world,
     "HOMERL_CREDIT=mine": own_mode,
+    "homerl check-plugin mine/rank.py": own_mode,
+    "homerl check-plugin my_rewards/many_calls.py": own_reward,
+    "HOMERL_REWARDS=my_rewards": own_reward,
     "homerl export runs/quickstart": trained,
     "homerl check-devices my_devices/": broken_lamps,
     "homerl check-devices my_devices": first_lamp,

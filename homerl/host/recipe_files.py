@@ -325,7 +325,10 @@ def _override_everywhere(document: Document, key: tuple[str, ...], value: Any) -
     if not places:
         known = sorted({path[-1] for path in document.lines if path and isinstance(path[-1], str)})
         flag = ".".join((f"--{EVERY}", *key))
-        raise InputError(f"{flag}: the recipe writes no such key", COMMAND_LINE, did_you_mean((key or ("",))[-1], known))
+        remedy = did_you_mean((key or ("",))[-1], known)
+        if len(key) > 1 and key[-2] in known:  # a mapping is merged with what stands there
+            remedy = f"to add it, write {flag.rpartition('.')[0]} '{{{key[-1]}: ...}}'"
+        raise InputError(f"{flag}: the recipe writes no such key", COMMAND_LINE, remedy)
     data = document.data
     for path in places:
         data = _merge_at(data, path, value)

@@ -30,7 +30,7 @@ class Home:
 
 def score_homes(completions, environments, **_):  # the model's last words are a step of their own
     for said, home in zip(completions, environments):
-        home.done or home._step(content=said[-1]["content"] or "")
+        home.done or home._step(content=said[-1]["content"] or "" if said[-1]["role"] == "assistant" else "")
     return [home.earned for home in environments]
 
 

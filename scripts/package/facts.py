@@ -1,7 +1,7 @@
 """Facts of the project that several files need, each from the one place where it stands.
 
-`python -m package.facts` in scripts/ writes what follows from them: AGENTS.md, three lines of CITATION.cff, and the
-version in the folder of OpenEnv (`scripts/regenerate` calls it).
+`python -m package.facts` in scripts/ writes what follows from them: AGENTS.md, three lines of CITATION.cff, the command
+that clones the repository, and the version in the folder of OpenEnv (`scripts/regenerate` calls it).
 
 Invariants:
 - The version stands in `homerl/__init__.py`, its day in CHANGELOG.md, and the project's address in `pyproject.toml`.
@@ -120,9 +120,15 @@ def render_openenv_version(project: Project, name: str) -> str:
     return re.sub(r'^(version(?:: | = ")).+?("?)$', version, project.read(name), count=1, flags=re.M)
 
 
+def render_clone_command(project: Project, name: str) -> str:
+    """The text of a page: as it is, with the address in the command that clones the repository."""
+    return re.sub(r"git clone \S+ homerl", f"git clone {project.address} homerl", project.read(name))
+
+
 WRITTEN: dict[str, Callable[[Project], str]] = {
     "AGENTS.md": render_agents_page,
     "CITATION.cff": render_citation,
+    **{name: partial(render_clone_command, name=name) for name in ("README.md", "docs/first_hour.md")},
     **{
         name: partial(render_openenv_version, name=name)
         for name in ("recipes/openenv/openenv.yaml", "recipes/openenv/pyproject.toml")

@@ -112,8 +112,8 @@ def clone(tmp_path: Path) -> Path:
     for name in ("test", "check_package", "site"):
         (root / "scripts" / name).write_text(f"#!/bin/sh\necho {name} $@ >>ran\ntest ! -e fails_{name}\n")
         (root / "scripts" / name).chmod(0o755)
-    edit(root, "pyproject.toml", UNPUBLISHED, "https://git.example.org/me/homerl")
-    edit(root, "CITATION.cff", UNPUBLISHED, "https://git.example.org/me/homerl")
+    for name in ("pyproject.toml", "CITATION.cff", "README.md", "docs/first_hour.md"):
+        edit(root, name, UNPUBLISHED, "https://git.example.org/me/homerl")
     run_git(root, "init", "-q")
     commit(root)
     return root

@@ -99,7 +99,11 @@ def test_every_place_of_a_key_is_overridden_in_lists_and_behind_anchors(tmp_path
     assert config.load_recipe_document(recipe, ["--every.intents", "[2, 3]", "--easy.intents", "[9, 9]"])[0]["easy"][
         "intents"
     ] == [9, 9]
-    for wrong, says in (("--every.intent", "did you mean intents?"), ("--every", "writes no such key")):
+    for wrong, says in (
+        ("--every.intent", "did you mean intents?"),
+        ("--every", "writes no such key"),
+        ("--every.home.holds", "to add it, write --every.home '{holds: ...}'"),
+    ):
         with pytest.raises(InputError) as caught:
             config.load_recipe_document(recipe, [wrong, "1"])
         assert str(caught.value).startswith("command line: --every") and says in str(caught.value)
