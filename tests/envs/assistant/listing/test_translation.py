@@ -22,12 +22,12 @@ from homerl.envs.assistant.privacy import hide_secret_values
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import Link
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from tests.envs.assistant.listing.replay import listing, recorded
+from tests.envs.assistant.listing.replay import listing, recorded, recorded_home
 
 
 @cache
 def home() -> Home:
-    return import_home(listing()).home
+    return recorded_home()
 
 
 @cache

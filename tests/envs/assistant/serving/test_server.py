@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import openai
 import pytest
+from crossed import crossed
 from running import running as running_at
 from serving import Says, call_of, device_of, serve_home
 
@@ -127,8 +128,7 @@ DATA = (
 )
 
 
-@pytest.mark.parametrize("said", DATA)
-@pytest.mark.parametrize("streamed", [False, True])
+@crossed(said=DATA, streamed=[False, True])
 def test_the_json_that_a_task_asks_for_is_its_answer_and_no_broken_call(home, tmp_path, said, streamed):
     served = serve_home(home, SaysText(said), tmp_path, "shadow")
     asked = {"model": "any", "messages": [{"role": "user", "content": "How many? Answer with one JSON object."}]}
