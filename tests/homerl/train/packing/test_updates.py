@@ -134,6 +134,7 @@ def close(model: Any, sequences: Sequence[TokenSequence], made: PackedUpdates) -
 
 
 anything = few(12, 100)
+kernels = few(6, 100)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -224,7 +225,7 @@ def flash(query, key, value, cu_q, cu_k, max_q, max_k, softmax_scale=None, causa
     ("name", "varlen"),
     [("full", torchs), ("full", torchs_first), ("even heads", torchs), ("even heads", torchs_first), ("window", torchs)],
 )
-@anything
+@kernels
 @given(groups())
 def test_torchs_varlen_attention_is_called_right(name, varlen, sequences):
     with pytest.MonkeyPatch.context() as patch:
@@ -234,7 +235,7 @@ def test_torchs_varlen_attention_is_called_right(name, varlen, sequences):
 
 @pytest.mark.parametrize("name", ["full", "window"])
 @pytest.mark.parametrize("package", ["flash_attention_2", "flash_attention_3"])
-@anything
+@kernels
 @given(groups())
 def test_flash_attention_is_called_right(package, name, sequences):
     asked: list[str] = []
