@@ -68,7 +68,7 @@ def test_data_models_and_scores_are_made(run):
         score = json.loads((run / model / "bench/lamps/score.json").read_text())
         assert score["n"] == 3 and set(score["by_family"]) == {"dim"}
         assert sum(part["n"] for part in score["by_aim"].values()) == 3
-        assert "the same results" in " ".join(homerl("bench", "rescore", run / model / "bench/lamps").split())
+    assert "the same results" in " ".join(homerl("bench", "rescore", run / "rlve/bench/lamps").split())
     assert (run / "rlve/model/model.safetensors").is_file()
 
 

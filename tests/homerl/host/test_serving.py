@@ -51,7 +51,7 @@ def post(port: int, body: bytes, kind: str = "application/json") -> tuple[int, A
 def test_a_connection_without_a_whole_request_is_closed(
     sent: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("homerl.host.web_server.WHOLE", 0.5)
+    monkeypatch.setattr("homerl.host.web_server.WHOLE", 0.3)
     with running(app()) as port, socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
         begin = time.monotonic()
         connection.sendall(sent.encode())
@@ -94,7 +94,9 @@ def test_a_websocket_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
         assert client.recv(timeout=60) == "hi"
 
 
-@pytest.mark.parametrize("sent", ["POST / HT", HEAD, WHOLE[:-3], WHOLE])
+@pytest.mark.parametrize(
+    "sent", [*(pytest.param(part, marks=pytest.mark.long) for part in ("POST / HT", HEAD)), WHOLE[:-3], WHOLE]
+)
 def test_a_client_that_hangs_up_leaves_no_trace(sent: str, caplog: pytest.LogCaptureFixture) -> None:
     with running(app()) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
