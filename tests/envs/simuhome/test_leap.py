@@ -349,7 +349,7 @@ def test_what_a_removed_device_leaves_behind(kind, strict):
             load.remove_device(ticking.home, "d0")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=RELAXED)
+@few(20, 40)
 @given(lives(longest=3000), st.lists(st.integers(1, 900), min_size=1, max_size=5))
 def test_leaps_add_up(life, parts):
     """One leap is as good as many: attributes exactly, variables but for rounding."""
@@ -399,7 +399,7 @@ def climates(draw):
     return name, draw(st.sampled_from(NEAR[name])), draw(st.sampled_from(NEAR[name])), given
 
 
-@few(30, 100)
+@few(20, 100)
 @given(climates(), st.integers(1, 20000))
 def test_air_leaps_as_it_ticks(climate, passes):
     """Rates that follow the air, over up to half an hour; the effects are the oracle's, formula by formula."""

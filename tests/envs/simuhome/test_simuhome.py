@@ -226,7 +226,7 @@ def names(trajectory):
     return [call["function"]["name"] for m in trajectory.messages for call in m.get("tool_calls") or ()]
 
 
-@pytest.mark.parametrize("line", [60, 110, 299, 470])
+@pytest.mark.parametrize("line", [60, 470, *(pytest.param(line, marks=pytest.mark.long) for line in (110, 299))])
 def test_the_shipped_suite_is_sound(line):
     suite = read_suite("simuhome")
     assert len(suite) == 600 and set(Counter(instance.category for instance in suite).values()) == {50}
@@ -503,7 +503,14 @@ class Looker(FixedAnswerAgent):
 # Search, synthesis, replay
 
 
-@pytest.mark.parametrize("group", ["qt1/feasible", "qt2/feasible", "qt4-3/feasible", "qt4-1/infeasible"])
+@pytest.mark.parametrize(
+    "group",
+    [
+        "qt2/feasible",
+        "qt4-3/feasible",
+        *(pytest.param(group, marks=pytest.mark.long) for group in ("qt1/feasible", "qt4-1/infeasible")),
+    ],
+)
 def test_search_finds_verified_trajectories(group):
     blueprint = made(group)
     expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.3), 3)

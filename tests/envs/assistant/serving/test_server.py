@@ -335,9 +335,10 @@ def test_a_long_dialogue_can_still_consent(serve, home):
     served = serve("confirm", *["I see."] * 25, call_of(lamp.did, "turn_on"), "On.")
     with running_at(AgentEndpoint(served.caretaker, ServerAddress()).build_agent_app()) as port:
         told: list[dict[str, str]] = []
+        asked = client(port).chat.completions
         for said in [f"sentence {number}" for number in range(25)] + ["light please", "yes"]:
             told.append({"role": "user", "content": said})
-            (choice,) = client(port).chat.completions.create(model="script", messages=told).choices  # type: ignore[arg-type]
+            (choice,) = asked.create(model="script", messages=told).choices  # type: ignore[arg-type]
             told.append({"role": "assistant", "content": choice.message.content or ""})
     assert told[-1]["content"] == "Done." and served.real.home.read_value(lamp.did, "state") == "on"
     longest = max((heard.messages for heard in served.caretaker.agents().heard), key=len)
