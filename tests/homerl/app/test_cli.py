@@ -132,7 +132,7 @@ def test_compare_gives_the_paired_gain(tmp_path: Path) -> None:
 
 HEAVY = (
     "accelerate", "datasets", "gymnasium", "httpx", "huggingface_hub", "jsonschema", "numpy", "openai", "pandas", "pvlib",
-    "pydantic_monty", "scipy", "torch", "transformers",
+    "pydantic_monty", "scipy", "torch", "transformers", "uvicorn", "websockets",
 )  # fmt: skip
 
 

@@ -169,22 +169,21 @@ EARLIER = [("user", "turn on the lamp"), ("assistant", "Certainly, it is done.")
 
 
 @pytest.mark.parametrize("loss_on", ["assistant", pytest.param("all", marks=pytest.mark.long)])
-def test_what_was_said_before_the_dialogue_is_not_learnt(recipe, rows, trainers, tmp_path, loss_on):
+def test_what_was_said_before_the_dialogue_is_not_learnt(rows, tokenizer, tmp_path, loss_on):
     """An earlier "Done." has no calls: learnt, it would teach to promise and not to act."""
     earlier = [{"role": role, "content": said, "tool_calls": [], "tool_call_id": ""} for role, said in EARLIER]
     told = [{**row, "messages": [row["messages"][0], *earlier, *row["messages"][1:]]} for row in rows[:8]]
     data = tmp_path / "told"
     data.mkdir()
     write_rows(data / "trajectories.jsonl", [*told, *rows[8:]])
-    train_sft(recipe(data=data, in_order=True, loss_on=loss_on))
-    [trainer] = trainers
-    for row, dialogue in zip([*told, *rows[8:]], trainer.train_dataset, strict=True):
+    dialogues = tokenize_dialogues(load_dialogues(str(data)), tokenizer, loss_on, str(data))  # which `train_sft` trains on
+    for row, dialogue in zip([*told, *rows[8:]], dialogues.with_format("numpy"), strict=True):
         sequence = make_token_sequence(dialogue)
-        learnt = trainer.processing_class.decode(np.array(dialogue["input_ids"])[sequence.targets])
+        learnt = tokenizer.decode(np.array(dialogue["input_ids"])[sequence.targets])
         assert "Certainly" not in learnt and learnt.endswith(IM_END)
         assert ("turn on the lamp" in learnt) == (loss_on == "all" and row in told)
         if loss_on == "assistant":
-            assert learnt == spoken({"messages": row["messages"][3 * (row in told) :]}, trainer.processing_class)
+            assert learnt == spoken({"messages": row["messages"][3 * (row in told) :]}, tokenizer)
 
 
 @pytest.mark.parametrize("loss_on", [pytest.param("assistant", marks=pytest.mark.long), "all"])
