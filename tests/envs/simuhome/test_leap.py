@@ -231,9 +231,8 @@ def humid(humidity, *devices):
 @pytest.mark.parametrize(
     "leap", [0, *(pytest.param(n, marks=[pytest.mark.long] if n % 9 else []) for n in range(270, 300, 3))]
 )
-@pytest.mark.parametrize("speeds", [(80, 80), (10, 10), (10, 80), (100, 30)])
 @pytest.mark.parametrize("other", ["humidifier", "dehumidifier"])
-@pytest.mark.parametrize("humidity", [8985, 9000, 1000, 1003])
+@crossed(humidity=[8985, 9000, 1000, 1003], speeds=[(80, 80), (10, 10), (10, 80), (100, 30)])
 def test_a_removed_device_keeps_its_last_effect_where_effects_jump(humidity, other, speeds, leap):
     """A humidifier stops at 9000, and a dehumidifier at 1000: the value after a pass does not tell which the pass was."""
     config = humid(humidity, ("humidifier", speeds[0]), (other, speeds[1]))

@@ -237,8 +237,7 @@ def acts_in(home: Home, rng: random.Random) -> list[Act]:
     return [action.act() for action in actions(home, rng)]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("wording", ["clear", "colloquial"])
+@crossed(language=LANGUAGES, wording=["clear", "colloquial"])
 def test_requests_name_their_device_and_keep_to_their_language(language, wording):
     rng = random.Random(0)
     for home in homes(language):

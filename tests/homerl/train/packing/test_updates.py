@@ -12,6 +12,7 @@ import psutil
 import pytest
 import torch
 from accelerate import Accelerator
+from crossed import crossed
 from draws import few
 from hypothesis import given
 from hypothesis import strategies as st
@@ -233,8 +234,7 @@ def test_torchs_varlen_attention_is_called_right(name, varlen, sequences):
         close(MODELS[name], sequences, updates(kernel="varlen"))
 
 
-@pytest.mark.parametrize("name", ["full", "window"])
-@pytest.mark.parametrize("package", ["flash_attention_2", "flash_attention_3"])
+@crossed(name=["full", "window"], package=["flash_attention_2", "flash_attention_3"])
 @kernels
 @given(groups())
 def test_flash_attention_is_called_right(package, name, sequences):
