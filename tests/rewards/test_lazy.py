@@ -96,7 +96,8 @@ def mean_return(
     return fmean(asyncio.run(one(blueprint)) for blueprint in blueprints(preserve))
 
 
-TWINS = ("toggling the last", "all off in one snippet", "all off, a device a step")  # of tricks with the first, or on
+# Of tricks that toggle the first device, or switch all on.
+TWINS = ("toggling the last", "all off in one snippet", "all off, a device a step")
 
 
 @pytest.mark.parametrize("trick", [pytest.param(name, marks=[pytest.mark.long] * (name in TWINS)) for name in TRICKS])
