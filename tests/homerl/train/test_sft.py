@@ -310,6 +310,7 @@ def load(folder: Path) -> tuple[Any, Any]:
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), AutoTokenizer.from_pretrained(folder)
 
 
+@pytest.mark.long  # packing/test_updates.py and test_spread_updates.py compare updates in few and in many passes
 def test_packing_changes_the_passes_not_the_loss(recipe, rows, tmp_path):
     """Four dialogues in four passes and in one: packed ones do not see each other."""
     some = tmp_path / "some"
