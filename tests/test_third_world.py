@@ -96,6 +96,7 @@ def test_its_trajectories_replay(run):
     assert "changed.jsonl:1" in homerl("reverify", changed, code=2)
 
 
+@pytest.mark.long  # test_export.py looks at cards of other worlds
 def test_its_card_shows_its_own_tools_and_prompt(run, tmp_path):
     homerl("export", run, "--to", tmp_path / "agent")
     card = (tmp_path / "agent/README.md").read_text()

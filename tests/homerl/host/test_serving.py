@@ -7,7 +7,7 @@ import json
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -106,6 +106,13 @@ def test_a_client_that_hangs_up_leaves_no_trace(sent: str, caplog: pytest.LogCap
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """One server for many bodies."""
+    with running(app()) as port:
+        yield port
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -119,9 +126,8 @@ def test_a_client_that_hangs_up_leaves_no_trace(sent: str, caplog: pytest.LogCap
         b'{"a": 1' + b"0" * 9000 + b"}",
     ],
 )
-def test_a_body_that_is_no_object_of_json_is_a_bad_request(body: bytes) -> None:
-    with running(app()) as port:
-        status, answer = post(port, body)
+def test_a_body_that_is_no_object_of_json_is_a_bad_request(port: int, body: bytes) -> None:
+    status, answer = post(port, body)
     assert status == 400 and answer["error"]["type"] == "invalid_request_error"
 
 
