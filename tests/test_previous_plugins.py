@@ -26,7 +26,7 @@ def homerl(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProc
     return done
 
 
-@pytest.mark.parametrize("cwd", ["checkout", "elsewhere"])
+@pytest.mark.parametrize("cwd", [pytest.param("checkout", marks=pytest.mark.long), "elsewhere"])
 def test_a_command_goes_on(cwd: str, tmp_path: Path) -> None:
     folder = ROOT if cwd == "checkout" else tmp_path
     done = homerl("hello", "--name", "Ann", cwd=folder, HOMERL_COMMANDS=str(PREVIOUS / "commands"))

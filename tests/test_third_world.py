@@ -68,7 +68,7 @@ def test_data_models_and_scores_are_made(run):
         score = json.loads((run / model / "bench/lamps/score.json").read_text())
         assert score["n"] == 3 and set(score["by_family"]) == {"dim"}
         assert sum(part["n"] for part in score["by_aim"].values()) == 3
-        assert "the same results" in " ".join(homerl("bench", "rescore", run / model / "bench/lamps").split())
+    assert "the same results" in " ".join(homerl("bench", "rescore", run / "rlve/bench/lamps").split())
     assert (run / "rlve/model/model.safetensors").is_file()
 
 
@@ -96,6 +96,7 @@ def test_its_trajectories_replay(run):
     assert "changed.jsonl:1" in homerl("reverify", changed, code=2)
 
 
+@pytest.mark.long  # test_export.py looks at cards of other worlds
 def test_its_card_shows_its_own_tools_and_prompt(run, tmp_path):
     homerl("export", run, "--to", tmp_path / "agent")
     card = (tmp_path / "agent/README.md").read_text()

@@ -29,7 +29,7 @@ from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.tiny_model import make_tokenizer
 from homerl.worlds.users import ScriptedUser
 
-SIZES = (6, 35, 135)
+SIZES = (6, *(pytest.param(size, marks=pytest.mark.long) for size in (35, 135)))
 
 
 def home_of(devices: int) -> Home:

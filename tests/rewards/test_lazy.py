@@ -96,7 +96,11 @@ def mean_return(
     return fmean(asyncio.run(one(blueprint)) for blueprint in blueprints(preserve))
 
 
-@pytest.mark.parametrize("trick", TRICKS)
+# Of tricks that toggle the first device, or switch all on.
+TWINS = ("toggling the last", "all off in one snippet", "all off, a device a step")
+
+
+@pytest.mark.parametrize("trick", [pytest.param(name, marks=[pytest.mark.long] * (name in TWINS)) for name in TRICKS])
 def test_a_trick_earns_nothing(trick):
     assert mean_return(lambda: Trick(TRICKS[trick])) <= 0
 
@@ -112,7 +116,7 @@ def test_without_collateral_switching_everything_on_would_pay():
     assert mean_return(lambda: Trick(TRICKS["all on in one snippet"]), preserve=False, weights=weights) > 0
 
 
-@pytest.mark.parametrize("weights", [RewardWeights(), WEIGHTS])
+@pytest.mark.parametrize("weights", [pytest.param(RewardWeights(), marks=pytest.mark.long), WEIGHTS])
 def test_giving_up_at_once_pays_no_more_than_trying_on(weights):
     """Six times `print(1)` in the first turn, or words that end the user's patience, against words until the turn limit."""
 

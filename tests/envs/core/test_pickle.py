@@ -39,7 +39,7 @@ def again(thing):
     return pickle.loads(pickle.dumps(thing))
 
 
-@few(40)
+@few(20)
 @given(st.one_of(LIVED, RULED), RANDOM)
 def test_a_pickled_home_and_its_forks_behave_alike_ever_after(home, rng):
     pairs = [(home, again(home))]
@@ -52,7 +52,7 @@ def test_a_pickled_home_and_its_forks_behave_alike_ever_after(home, rng):
     assert all(here.state_key() == there.state_key() and whole(here) == whole(there) for here, there in pairs)
 
 
-@few(25)
+@few(15)
 @given(LIVED, RANDOM, st.sampled_from(sorted(TOOLSETS)))
 def test_a_pickled_environment_behaves_alike_ever_after(home, rng, toolset):
     env = HomeEnv(home, ("home.temperature > 15", "home.humidity < 40"), toolset)

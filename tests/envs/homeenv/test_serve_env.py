@@ -199,9 +199,9 @@ def test_many_sessions_at_once_keep_their_own_homes():
 
     async def all_live():
         async with hosted(HomeServer(HomeEnv(HomeSampler.sample_test())).build_mcp_server()) as url:
-            return await asyncio.gather(*(live(url, level) for level in range(10, 20)))
+            return await asyncio.gather(*(live(url, level) for level in range(10, 16)))
 
-    assert asyncio.run(all_live()) == [str(level + 2) for level in range(10, 20)]
+    assert asyncio.run(all_live()) == [str(level + 2) for level in range(10, 16)]
 
 
 @asynccontextmanager
@@ -218,10 +218,10 @@ async def hosted(server):
 
 async def shrinks_to(size, sessions):
     for _ in range(50):
+        await asyncio.sleep(0.1)  # it ends beside this, and what it leaves is collected then
         gc.collect()
         if len(sessions) == size:
             return True
-        await asyncio.sleep(0.1)
     return False
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.personalhome.sim.bm25_search import rank_by_bm25, search_terms
@@ -47,7 +48,7 @@ def test_texts_without_words_are_never_found() -> None:
     assert rank_by_bm25("coffee", ["", "the"]) == []
 
 
-@settings(max_examples=40, deadline=None)
+@few(15, 40)
 @given(st.text(max_size=20), st.lists(st.text(max_size=12), max_size=6))
 def test_any_text_can_be_searched(query: str, texts: list[str]) -> None:
     found = rank_by_bm25(query, texts)

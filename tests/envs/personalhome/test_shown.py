@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from crossed import crossed
 
 from homerl.envs.personalhome.sim.env import call_household_tool
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
@@ -25,8 +26,7 @@ MEMBER = {
 DEVICE = {"name", "type", "location", "state"}
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("seed", range(8))
+@crossed(seed=range(8), language=["en", "zh"])
 def test_the_schema_of_the_paper_is_shown(language: str, seed: int) -> None:
     home = make_household(seed, HouseholdRecipe(language=language))
     plain = household_shown(home)
@@ -73,8 +73,7 @@ def rows_of_tools(household: Household) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("seed", range(8))
+@crossed(seed=range(8), language=["en", "zh"])
 def test_tools_and_the_whole_say_the_same(language: str, seed: int) -> None:
     plain = household_shown(make_household(seed, HouseholdRecipe(language=language)))
     plain["context"]["events"] = [one for one in plain["context"]["events"] if one["sensors"] or one["appliances"]]

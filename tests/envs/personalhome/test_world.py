@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 from mutations import JUNK
 
@@ -91,7 +92,7 @@ def spoilt(rng: random.Random) -> dict[str, Any]:
     return action
 
 
-@settings(max_examples=40, deadline=None)
+@few(20, 40)
 @given(st.integers(0, 1 << 32))
 def test_random_calls_and_junk_keep_the_contract(seed: int) -> None:
     rng = random.Random(f"calls {seed}")
@@ -111,7 +112,7 @@ def test_random_calls_and_junk_keep_the_contract(seed: int) -> None:
             assert played.state.seen == seen | {*info["read"]}
 
 
-@settings(max_examples=60, deadline=None)
+@few(30, 60)
 @given(st.integers(0, 1 << 32))
 def test_any_call_succeeds_with_plain_data_or_changes_nothing(seed: int) -> None:
     rng, state = random.Random(f"steps {seed}"), HouseholdState(small_household())

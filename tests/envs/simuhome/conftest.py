@@ -29,6 +29,16 @@ each_sample = pytest.mark.parametrize(
 )
 
 
+some_samples = pytest.mark.parametrize(  # by default, the first of each kind
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.long] if number % 2 else [])
+        for number, path in enumerate(samples())
+    ]
+    or [pytest.param(None, marks=pytest.mark.skip("no samples"))],
+)
+
+
 def build(*devices: tuple[str, dict[str, Any]], strict: bool = True, **state: float) -> MatterHome:
     """One room before its first pass; devices are d0, d1, ..."""
     state = {"temperature": 2600, "humidity": 5000, "illuminance": 200, "pm10": 50} | state

@@ -6,6 +6,7 @@ import itertools
 import random
 
 import pytest
+from crossed import crossed
 from worst import JUNK, NUMBERS, TEXTS, worst_calls
 
 from homerl.envs.simuhome.sim.device_catalogue import REQUIRED, device_types
@@ -98,8 +99,7 @@ SWEPT = (
 )  # fmt: skip
 
 
-@each_mode
-@pytest.mark.parametrize("kind", KINDS)
+@crossed(kind=KINDS, strict=[True, False])
 def test_each_argument_of_each_command_may_be_anything(strict, kind):
     """What is refused is the caller's fault (400), and changes nothing, which `Hand` checks; what is taken hurts no pass."""
     usual = {"Level": 50, "StepMode": 0, "StepSize": 10, "MoveMode": 0}

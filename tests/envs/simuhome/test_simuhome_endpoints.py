@@ -59,7 +59,14 @@ def as_text(act):
     return json.dumps({"thought": "so be it", "action": act["name"], "action_input": given})
 
 
-@pytest.mark.parametrize("group", ["qt1/feasible", "qt2/feasible", "qt4-3/feasible", "qt4-1/infeasible"])
+@pytest.mark.parametrize(
+    "group",
+    [
+        "qt2/feasible",
+        "qt4-1/infeasible",
+        *(pytest.param(group, marks=pytest.mark.long) for group in ("qt1/feasible", "qt4-3/feasible")),
+    ],
+)
 def test_the_text_form_and_functions_come_to_the_same(group):
     blueprint = made(group)
     acts = steps_of(blueprint)

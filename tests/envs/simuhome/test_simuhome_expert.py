@@ -24,7 +24,7 @@ from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
 from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser
-from tests.envs.simuhome.conftest import each_sample
+from tests.envs.simuhome.conftest import some_samples
 
 BASE_TIME = "2025-08-23 10:00:00"
 ON = {"1.OnOff.OnOff": True}
@@ -249,7 +249,7 @@ def test_a_minor_channel_number_is_no_major_one():
 
 
 @each_mode
-@each_sample
+@some_samples
 def test_every_released_sample_is_met(path, strict):
     assert outcome(read_episode(path), strict).outcome is Outcome.SUCCESS
 
@@ -261,8 +261,7 @@ def test_generated_episodes_are_met_in_mended_mode(group):
         assert trajectory.outcome is Outcome.SUCCESS and not any(step.facts.blocked for step in trajectory.steps)
 
 
-@each_mode
-@pytest.mark.parametrize("kind", device_types())
+@crossed(kind=list(device_types()), strict=[True, False])
 def test_the_answer_to_every_question_about_an_attribute_is_right(kind, strict):
     file = episode("qt1", [], (kind, {}))
     home = load.start_home(file.initial_home_config, strict)

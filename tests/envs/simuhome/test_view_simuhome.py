@@ -27,8 +27,13 @@ def suite() -> list[SimuHomeInstance]:
     return read_suite("simuhome")
 
 
+@cache
+def played_by_expert(line):
+    return play_simuhome_instance(suite()[line], BASELINES["expert"]())
+
+
 def played(line, agent=None):
-    return play_simuhome_instance(suite()[line], agent or BASELINES["expert"]())
+    return play_simuhome_instance(suite()[line], agent) if agent else played_by_expert(line)
 
 
 @pytest.mark.parametrize("line", PLACES)
@@ -63,7 +68,7 @@ def test_who_does_nothing_leaves_curves_as_they_were():
 
 
 def test_the_key_names_the_colours_that_are_drawn():
-    held, missed = (render_simuhome_page(played(420, agent())) for agent in (BASELINES["expert"], BASELINES["nothing"]))
+    held, missed = (render_simuhome_page(played(420, agent)) for agent in (None, BASELINES["nothing"]()))
     assert "must hold, and did</span>" in held and "must hold, and did not" not in held and "paused" not in held
     assert "must hold, and did not</span>" in missed and "must hold, and did</span>" not in missed
 
@@ -71,7 +76,8 @@ def test_the_key_names_the_colours_that_are_drawn():
 def test_beside_a_device_that_changes_stands_how_it_ends():
     drawn = SimuHomePage(played(420))
     ends = [spans[-1].text for room in drawn.rooms if room.concerned for _, spans in room.moving]
-    assert ends and all(f"<small>→ {text}</small>" in render_simuhome_page(played(420)) for text in ends)
+    page = render_simuhome_page(played(420))
+    assert ends and all(f"<small>→ {text}</small>" in page for text in ends)
 
 
 def test_a_goal_names_a_place_once():

@@ -8,6 +8,7 @@ import warnings
 
 import gymnasium as gym
 import pytest
+from crossed import crossed
 from gymnasium.utils.env_checker import check_env
 
 from homerl.envs.core.world import check_world
@@ -15,7 +16,7 @@ from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim import tools
 from homerl.envs.simuhome.sim.env import SimuHome
 from homerl.envs.simuhome.tasks import react_agent as react
-from tests.envs.simuhome.conftest import BASE_TIME, each_sample
+from tests.envs.simuhome.conftest import BASE_TIME, some_samples
 
 KINDS = ("air_conditioner", "dimmable_light", "dishwasher", "rvc", "tv", "window_covering_controller", "humidifier")
 HOME = {
@@ -74,8 +75,7 @@ def test_gymnasiums_checker_finds_nothing(strict, toolset):
 
 
 @each_mode
-@pytest.mark.parametrize("ticks", [0, 7])
-@pytest.mark.parametrize("world", [EPISODE, HOME], ids=["episode", "home"])
+@crossed(ticks=[0, 7], world=[EPISODE, HOME])
 def test_our_checker_finds_nothing(strict, ticks, world):
     env = SimuHome(world, strict, ticks_per_step=ticks)
     calls = [LOOK, TURN_ON, *lively_calls(env, 300)]
@@ -219,7 +219,7 @@ def test_a_dialogue_of_calls_is_put_into_text():
     assert slip["content"] == "no step" and told["content"] == f"observation: {json.dumps(react.INVALID)}"
 
 
-@each_sample
+@some_samples
 def test_samples_are_worlds(path):
     episode = json.loads(path.read_text())
     env = SimuHome(episode)

@@ -35,19 +35,21 @@ def test_the_version_is_told() -> None:
     assert (done.returncode, done.stdout) == (0, f"homerl {__version__}\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["check-home", "missing.json"], "missing.json"),
-        (["check-devices", "nowhere"], "nowhere"),
-        (["check", "recipes/quickstrat.yaml"], "did you mean quickstart?"),
-        (["check", "recipes/smoke.yaml", "--sft.lerning_rate", "1"], "learning_rate"),
-        (["make-home", "--devices", "many"], "2-6"),
-        (["make-home", "--scale", "huge"], "complex"),
-        (["check", "recipes/smoke.yaml", "--gpus", "0"], "--gpus"),
-        (["export", "no/such/run", "--to", "x"], "no/such/run"),
-    ],
-)
+BAD = [
+    (["check-devices", "nowhere"], "nowhere"),
+    (["make-home", "--devices", "many"], "2-6"),
+]
+TRIED = [  # test_bad_input.py tries their like in this process
+    (["check-home", "missing.json"], "missing.json"),
+    (["check", "recipes/quickstrat.yaml"], "did you mean quickstart?"),
+    (["check", "recipes/smoke.yaml", "--sft.lerning_rate", "1"], "learning_rate"),
+    (["make-home", "--scale", "huge"], "complex"),
+    (["check", "recipes/smoke.yaml", "--gpus", "0"], "--gpus"),
+    (["export", "no/such/run", "--to", "x"], "no/such/run"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), [*BAD, *(pytest.param(*one, marks=pytest.mark.long) for one in TRIED)])
 def test_bad_input_is_one_message_and_code_2(arguments: list[str], says: str) -> None:
     done = homerl(*arguments)
     assert done.returncode == 2
@@ -130,7 +132,7 @@ def test_compare_gives_the_paired_gain(tmp_path: Path) -> None:
 
 HEAVY = (
     "accelerate", "datasets", "gymnasium", "httpx", "huggingface_hub", "jsonschema", "numpy", "openai", "pandas", "pvlib",
-    "pydantic_monty", "scipy", "torch", "transformers",
+    "pydantic_monty", "scipy", "torch", "transformers", "uvicorn", "websockets",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.bench.grader_validation import validate_instance, validate_suite
 from homerl.bench.stored_scores import rescore_run
-from homerl.bench.suites import is_shipped_suite, parse_instance, read_suite_lines
+from homerl.bench.suites import is_shipped_suite, parse_instance, read_suite, read_suite_lines, spread_evenly, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.bench.suite import HomeSuite
 from homerl.envs.homeenv.tasks.goals import HeardReplies
@@ -23,6 +23,14 @@ SHIPPED = [name for name, (_, suite) in known_suites().items() if is_shipped_sui
 HOMES = "smh-bench"
 LAMPS = Path(__file__).parents[2] / "worlds/lamp"
 RIGHT = "self.world.level == self.world.wanted,"
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory) -> str:
+    """A file of three instances, which is read sooner than the suite."""
+    path = tmp_path_factory.mktemp("few") / "few.jsonl"
+    write_suite(iter(spread_evenly(read_suite(HOMES), 3)), path)
+    return str(path)
 
 
 def instances():
@@ -75,13 +83,13 @@ CHANGED, HEARD = (lambda home: (home.home.state_key() != home.start.state_key(),
         (fail, "the world or its expert fails: ZeroDivisionError: no lamps"),
     ],
 )
-def test_a_planted_fault_of_a_grader_is_named(monkeypatch, planted, told):
+def test_a_planted_fault_of_a_grader_is_named(few, monkeypatch, planted, told):
     monkeypatch.setattr(HomeSituation, "met", planted)
     monkeypatch.setattr(HomeSituation, "side_effects", lambda home: 0)
     if planted is HEARD:
         heard = HeardReplies(asked=frozenset({1}))
         monkeypatch.setattr(HomeSituation, "note_reply", lambda home, *args: setattr(home, "heard", heard))
-    flaws = [flaw for one in validate_suite(HOMES, limit=3).flawed for flaw in one.flaws]
+    flaws = [flaw for one in validate_suite(few).flawed for flaw in one.flaws]
     assert any(flaw.startswith(told) for flaw in flaws), flaws
 
 
@@ -121,8 +129,8 @@ def test_the_command_fails_for_a_wrong_grader_of_a_strangers_suite(tmp_path):
     assert len(rows) == 12 and rows[0]["id"] == "lamp-bench-0" and rows[0]["flaws"]
 
 
-def test_results_say_which_grader_judged_them(tmp_path):
-    run_benchmark(BenchRun(HOMES, "expert", tmp_path, limit=2))
+def test_results_say_which_grader_judged_them(few, tmp_path):
+    run_benchmark(BenchRun(few, "expert", tmp_path, limit=2))
     rows = read_bench_results(tmp_path)
     assert [row["grader"] for row in rows] == [1, 1] and "the same results" in rescore_run(tmp_path)
     older = [{key: value for key, value in row.items() if key != "grader"} for row in rows]

@@ -86,14 +86,16 @@ def test_each_package_that_a_file_imports_is_of_the_base_or_of_an_extra() -> Non
     }
     base |= {"yaml", "markupsafe", "typing_extensions"}  # PyYAML; what jinja2 and pydantic bring
     of_their_own = {"PIL", "trackio", "triton"}  # asked for by an animated image, by `report_to`, and beside a GPU
+    imported: dict[str, Path] = {}  # the last file that does
     for file in [file for folder in ("homerl", "envs", "rewards") for file in (ROOT / folder).rglob("*.py")]:
         if file.is_relative_to(ROOT / "envs/assistant/app"):
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-            for name in {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"homerl"}:
-                assert name in base | of_their_own or extra_with_module(name), f"{file}: {name}"
+            imported |= dict.fromkeys((name.partition(".")[0] for name in names), file)
+    for name in imported.keys() - sys.stdlib_module_names - {"homerl"}:
+        assert name in base | of_their_own or extra_with_module(name), f"{imported[name]}: {name}"
 
 
 def test_a_recipe_names_the_extra_that_suffices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,12 @@ import psutil
 import pytest
 
 FOLLOWER = (
-    "import sys, time; from homerl.host.processes import die_with_process;die_with_process(int(sys.argv[1])); time.sleep(60)"
+    "import os, sys, time; from homerl.host.processes import die_with_process; die_with_process(int(sys.argv[1])); "
+    "print(os.getpid(), flush=True); time.sleep(60)"
 )
 STARTER = f"""
 import os, subprocess, sys, time
-print(subprocess.Popen([sys.executable, "-c", {FOLLOWER!r}, str(os.getpid())]).pid, flush=True)
+subprocess.Popen([sys.executable, "-c", {FOLLOWER!r}, str(os.getpid())])
 time.sleep(60)
 """
 
@@ -35,7 +36,7 @@ def started():
 def test_a_process_ends_with_its_starter(started, reaped: bool) -> None:
     starter, follower = started
     with pytest.raises(psutil.TimeoutExpired):
-        follower.wait(1.5)  # as long as the starter lives, so does it
+        follower.wait(0.3)  # as long as the starter lives, so does it
     starter.kill()
     if reaped:
         starter.wait()

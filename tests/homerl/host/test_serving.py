@@ -7,7 +7,7 @@ import json
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -51,7 +51,7 @@ def post(port: int, body: bytes, kind: str = "application/json") -> tuple[int, A
 def test_a_connection_without_a_whole_request_is_closed(
     sent: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("homerl.host.web_server.WHOLE", 0.5)
+    monkeypatch.setattr("homerl.host.web_server.WHOLE", 0.3)
     with running(app()) as port, socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
         begin = time.monotonic()
         connection.sendall(sent.encode())
@@ -94,7 +94,9 @@ def test_a_websocket_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
         assert client.recv(timeout=60) == "hi"
 
 
-@pytest.mark.parametrize("sent", ["POST / HT", HEAD, WHOLE[:-3], WHOLE])
+@pytest.mark.parametrize(
+    "sent", [*(pytest.param(part, marks=pytest.mark.long) for part in ("POST / HT", HEAD)), WHOLE[:-3], WHOLE]
+)
 def test_a_client_that_hangs_up_leaves_no_trace(sent: str, caplog: pytest.LogCaptureFixture) -> None:
     with running(app()) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
@@ -102,6 +104,13 @@ def test_a_client_that_hangs_up_leaves_no_trace(sent: str, caplog: pytest.LogCap
         time.sleep(0.3)
         assert post(port, b'{"said": "hi"}')[0] == 200
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """One server for many bodies."""
+    with running(app()) as port:
+        yield port
 
 
 @pytest.mark.parametrize(
@@ -117,9 +126,8 @@ def test_a_client_that_hangs_up_leaves_no_trace(sent: str, caplog: pytest.LogCap
         b'{"a": 1' + b"0" * 9000 + b"}",
     ],
 )
-def test_a_body_that_is_no_object_of_json_is_a_bad_request(body: bytes) -> None:
-    with running(app()) as port:
-        status, answer = post(port, body)
+def test_a_body_that_is_no_object_of_json_is_a_bad_request(port: int, body: bytes) -> None:
+    status, answer = post(port, body)
     assert status == 400 and answer["error"]["type"] == "invalid_request_error"
 
 

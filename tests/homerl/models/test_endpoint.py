@@ -5,11 +5,13 @@ import json
 import re
 import threading
 import time
+from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
 
 import httpx
 import pytest
+from crossed import crossed
 from openai import APIStatusError
 from pydantic import ValidationError
 from scripted_server import Faults, ScriptedServer
@@ -128,16 +130,18 @@ def test_an_answer_of_another_shape_is_garbage(what):
     assert isinstance(error, InfraError) and server.served["garbage"] == endpoint.usage.retries == 2
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [('"arguments": null', {}), ('"arguments": {"spid": "1"}', {"spid": "1"}), ('"arguments": "{}"', {}), ("", {})],
-    ids=["null", "an object", "text", "left out"],
+@crossed(
+    arguments=[
+        ('"arguments": null', {}),
+        ('"arguments": {"spid": "1"}', {"spid": "1"}),
+        ('"arguments": "{}"', {}),
+        ("", {}),
+    ],
+    kind=['"type": "function", ', '"type": null, ', ""],
+    id=['"id": null, ', '"id": "c1", ', '"id": "", ', ""],
 )
-@pytest.mark.parametrize("kind", ['"type": "function", ', '"type": null, ', ""], ids=["a type", "no type", "type left out"])
-@pytest.mark.parametrize(
-    "id", ['"id": null, ', '"id": "c1", ', '"id": "", ', ""], ids=["null", "an id", "empty", "left out"]
-)
-def test_calls_are_read_as_servers_write_them(written, read, id, kind):
+def test_calls_are_read_as_servers_write_them(arguments, id, kind):
+    written, read = arguments
     call = f'{{{id}{kind}"function": {{"name": "query_spec"{written and ", "}{written}}}}}'
     said = f'{{"role": "assistant", "content": null, "tool_calls": [{call}]}}'
     with ScriptedServer(faults=Faults(garbage=1.0), garbage=[completion(said)]) as server:
@@ -347,7 +351,7 @@ RATE = (
 
 def test_a_rate_limit_that_speaks_of_tokens_is_waited_for():
     with ScriptedServer(faults=Faults(refusals=1.0), refusal=429, reason={"message": RATE}) as asked:
-        (error,), endpoint = ask(asked, patience=QUICK)
+        (error,), endpoint = ask(asked, patience=replace(QUICK, deadline=1.0))
     assert not isinstance(error, RequestRefused) and endpoint.usage.retries > 0
 
 
@@ -436,7 +440,14 @@ def test_a_date_to_wait_for_is_kept_and_one_too_late_is_not_waited_for():
 
 
 @pytest.mark.parametrize(
-    "said", ["0", "nan", "Thu, 01 Jan 2026 00:00:00 GMT", "soon", "Wed, 21 Oct 99999999999999 07:28:00 GMT"]
+    "said",
+    [
+        pytest.param("0", marks=pytest.mark.long),
+        "nan",
+        "Thu, 01 Jan 2026 00:00:00 GMT",
+        pytest.param("soon", marks=pytest.mark.long),
+        "Wed, 21 Oct 99999999999999 07:28:00 GMT",
+    ],
 )
 def test_a_busy_server_that_names_no_time_is_not_flooded(said, monkeypatch):
     monkeypatch.setattr(endpoints, "FIRST_WAIT", 0.1)
@@ -462,7 +473,8 @@ def test_while_one_server_asks_to_wait_another_is_asked():
     assert found == ["Done."] * 20 and busy.served["errors"] <= 1 and free.served["answers"] == 20
 
 
-def test_a_server_that_is_away_costs_time_and_not_tries():
+def test_a_server_that_is_away_costs_time_and_not_tries(monkeypatch):
+    monkeypatch.setattr(endpoints, "REST", 0.3)
     with ScriptedServer() as server:
         server.die()
         reborn = threading.Timer(0.3, server.start)
@@ -485,7 +497,8 @@ def test_a_dead_replica_is_left_alone_and_the_other_does_the_work():
         assert endpoint.replicas[0].faults <= TRIPS and 1 <= endpoint.usage.retries <= TRIPS
 
 
-def test_a_server_that_comes_back_is_found_again():
+def test_a_server_that_comes_back_is_found_again(monkeypatch):
+    monkeypatch.setattr(endpoints, "REST", 0.3)
     server = ScriptedServer()
 
     async def talk():
@@ -539,8 +552,9 @@ def test_many_requests_that_fail_at_once_are_one_outage():
 def test_a_long_silence_is_told_once_a_minute_and_a_short_one_is_not(monkeypatch, capsys):
     quiet = endpoints.QUIET
     monkeypatch.setattr(endpoints, "QUIET", 0.2)
+    monkeypatch.setattr(endpoints, "REST", 0.3)
     with ScriptedServer(faults=Faults(errors=1.0)) as server:
-        ask(server, patience=Patience(timeout=0.3, deadline=3.0, tries=30))
+        ask(server, patience=Patience(timeout=0.3, deadline=1.5, tries=30))
         told = capsys.readouterr().err.splitlines()
         assert 1 <= len(told) < server.served["errors"], "not for each of the tries"
     said = rf"homerl: scripted at {re.escape(server.url)}: no answer for \d s \(status 500: out of order\)"

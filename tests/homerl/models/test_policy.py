@@ -508,7 +508,13 @@ def short_of_memory(model, above: int, error: str = "CUDA out of memory. Tried")
     return short, asked
 
 
-@pytest.mark.parametrize("error", ["CUDA out of memory. Tried", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when trying"])
+@pytest.mark.parametrize(  # test_workarounds.py knows both
+    "error",
+    [
+        "CUDA out of memory. Tried",
+        pytest.param("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when trying", marks=pytest.mark.long),
+    ],
+)
 def test_no_rollout_is_lost_when_memory_runs_out(model, tokenizer, trajectories, caplog, error):
     """Halved until it fits, in the cache or in the pass over the prompts, and smaller from then on."""
     asked = prompts(tokenizer, trajectories)

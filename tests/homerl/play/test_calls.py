@@ -138,7 +138,7 @@ SAMPLED = st.builds(
 REPLIES = MESSAGES | SAMPLED
 
 
-@few(80)
+@few(40)
 @given(st.sampled_from(TOOLSETS), st.lists(REPLIES, min_size=1, max_size=3))
 def test_whatever_is_said_is_stored_read_back_and_replayed(toolset, replies):
     trajectory = finished(act(toolset, *replies))
@@ -156,7 +156,7 @@ def test_whatever_is_said_is_stored_read_back_and_replayed(toolset, replies):
 CALLS = st.lists(st.builds(ToolCall, st.text(max_size=5), OBJECTS), max_size=3).map(tuple)
 
 
-@few(60)
+@few(40)
 @given(st.sampled_from(TOOLSETS), TEXTS, CALLS, CALLS)
 def test_calls_are_stored_where_the_message_does_not_tell_them(toolset, text, told, made):
     message = {"role": "assistant", "content": text, "tool_calls": [tool_call(c.name, dict(c.arguments)) for c in told]}

@@ -34,7 +34,7 @@ def written(data: object) -> str:
         return '{"cut'
 
 
-@few(40)
+@few(20)
 @given(RANDOM)
 def test_a_wrong_blueprint_is_refused_or_can_be_played(rows, rng):
     told = json.loads(rng.choice(rows)["blueprint"])
@@ -46,7 +46,7 @@ def test_a_wrong_blueprint_is_refused_or_can_be_played(rows, rng):
     assert episode.progress <= 1 and episode.fork().open_intents() == episode.open_intents()
 
 
-@few(80)
+@few(40)
 @given(RANDOM)
 def test_a_wrong_trajectory_is_refused_or_replayed(folder, rows, rng):
     row = json.loads(json.dumps(rng.choice(rows[:10])))
@@ -63,7 +63,7 @@ def test_a_wrong_trajectory_is_refused_or_replayed(folder, rows, rng):
         assert error.where and error.remedy and len(str(error).splitlines()) <= 3
 
 
-@few(20)
+@few(12)
 @given(NUMBERS, st.booleans(), RANDOM)
 def test_the_command_line_says_in_one_message_what_is_wrong_with_a_home(folder, number, complete, rng):
     path, right = folder / "home.json", right_text(number, complete)
@@ -76,7 +76,7 @@ def test_the_command_line_says_in_one_message_what_is_wrong_with_a_home(folder, 
         assert not said or (said.startswith("homerl: ") and "Traceback" not in said)
 
 
-@few(20, many=500)
+@few(12, many=500)
 @given(st.sampled_from(DEVICE_FILES), RANDOM)
 def test_the_command_line_lists_what_is_wrong_with_devices(folder, text, rng):
     (folder / "lamp.yaml").write_bytes(spoilt(text.encode(), rng))

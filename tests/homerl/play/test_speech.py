@@ -288,7 +288,7 @@ MARKS = [
 TEXTS = st.lists(st.sampled_from(MARKS) | st.text(max_size=8), max_size=8).map("".join)
 
 
-@few(120)
+@few(60)
 @given(TEXTS)
 def test_any_text_is_taken_apart(text):
     for bare in (True, False):
@@ -301,7 +301,7 @@ def test_any_text_is_taken_apart(text):
     strip_thoughts_and_controls(text)
 
 
-@few(100)
+@few(60)
 @given(st.text())
 def test_words_without_brackets_are_speech(text):
     plain = "".join(sign for sign in text if sign not in "<[{`◁(")

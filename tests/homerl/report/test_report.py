@@ -376,13 +376,17 @@ def test_all_tasks_are_in_a_table_that_leads_to_their_dialogues(run):
 # Partial runs
 
 
+WITHIN = (  # folders that are tried too
+    "synth/blueprints.jsonl", "sft/metrics.jsonl", "rlve/rollouts", "rlve/bench/heldout", "rlve/bench/heldout/results.jsonl",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "lost",
     [
-        "recipe.yaml", "run.json", "synth", "synth/blueprints.jsonl", "synth/stats.json", "sft",
-        "sft/metrics.jsonl", "rlve", "rlve/metrics.jsonl", "rlve/rollouts", "untrained", "rlve/bench",
-        "rlve/bench/heldout", "rlve/bench/heldout/results.jsonl",
-        "rlve/bench/heldout/trajectories.jsonl", "rlve/bench/heldout/score.json",
+        "recipe.yaml", "run.json", "synth", "synth/stats.json", "sft", "rlve", "rlve/metrics.jsonl", "untrained",
+        "rlve/bench", "rlve/bench/heldout/trajectories.jsonl", "rlve/bench/heldout/score.json",
+        *(pytest.param(lost, marks=pytest.mark.long) for lost in WITHIN),
     ],
 )  # fmt: skip
 def test_a_missing_part_is_left_out(run, lost):

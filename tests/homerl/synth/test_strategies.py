@@ -30,9 +30,9 @@ def test_text_alone_keeps_what_failed_and_searches_what_is_proved(strategies):
     unproved = kept(strategies, strategies.M1)
     for dialogues in (unproved, kept(strategies, strategies.UNPROVED)):
         assert 0 < sum(trajectory.success for trajectory in dialogues) < len(dialogues) / 2
-    for name in (strategies.M2, strategies.M3):
-        assert all(trajectory.success for trajectory in kept(strategies, name))
-    assert len(unproved) > len(kept(strategies, strategies.M3)) > len(kept(strategies, strategies.M2)) > 0
+    second, third = (kept(strategies, name) for name in (strategies.M2, strategies.M3))
+    assert all(trajectory.success for trajectory in (*second, *third))
+    assert len(unproved) > len(third) > len(second) > 0
 
 
 def test_the_same_seed_gives_the_same_dialogues(strategies):

@@ -117,7 +117,7 @@ def test_faults_death_and_rebirth_change_nothing_of_the_data(faultless, quick):
 
 def test_a_server_that_is_gone_ends_the_run_and_leaves_no_gap(quick):
     with ScriptedServer(answer=Oracle(blueprints(2))) as server:
-        settings = config(server, deadline=1, blueprints=2, shard=2, attempts=2)
+        settings = config(server, deadline=0.5, blueprints=2, shard=2, attempts=2)
     with pytest.raises(InfraError, match="did not answer"):
         shards(settings)
 

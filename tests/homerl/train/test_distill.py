@@ -243,6 +243,7 @@ def test_a_policy_that_earns_nothing_comes_nearer_to_its_teacher(recipe, teacher
     assert first == [row["id"] for row in read_rows(recipe("plain", None).out / "rollouts/update_000001.jsonl")]
 
 
+@pytest.mark.long  # a server and a folder are each compared with a plain pass
 def test_a_server_teaches_as_its_folder_does(recipe, teacher, loaded, tokenizer, judged):
     train_rlve(recipe("folder", {"model": str(teacher), "weight": 0.5}, updates=1))
     with Judge(loaded, tokenizer) as server:

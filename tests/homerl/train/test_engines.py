@@ -173,7 +173,7 @@ def test_a_server_that_is_gone_stops_the_run(engine, monkeypatch):
     monkeypatch.setattr("homerl.models.endpoint.endpoint.FIRST_WAIT", 0.01)
     server = VLLM()
     with pytest.raises(RunStalled, match="policy server"):
-        sampled(engine(server, retries=2, deadline=5), [1])
+        sampled(engine(server, retries=2, deadline=1), [1])
     with pytest.raises(RunStalled, match="does not answer"):
         ServerEngine(
             SimpleNamespace(eos_token_id=2), 8, 1.0, EngineSettings(kind="server", url=server.url.removesuffix("/v1"))

@@ -163,6 +163,7 @@ def test_a_sleeping_sampler_and_the_trainers_activations_are_not_added_up():
 FITS = ["sft_4b", "sft_8b", "sft_8b_lora", "rlve_full", "rlve_full_4b", "rlve_st", "rlve_8b_lora", "rlve_async"]
 
 
+@pytest.mark.long  # of each, the test of headers below asks the same
 @pytest.mark.parametrize("name", FITS)
 def test_the_shipped_recipes_fit_gpus_of_80_gb(name):
     found = estimate_training_memory(recipe(name))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from crossed import crossed
 from families import EXPERTS, SIZES
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
@@ -238,9 +239,7 @@ def test_rlve_draws_nothing_at_random_that_the_sampler_does_not(family, budget):
     assert (trained(draws=True)[0] - expected).abs().mean() > 1e-3
 
 
-@pytest.mark.parametrize("budget", [TokenBudget(1000, 1000), TokenBudget(0, 1000)], ids=["kept", "recomputed"])
-@pytest.mark.parametrize("lora", [False, True])
-@each_family
+@crossed(family=list(FAMILIES), lora=[False, True], budget=[TokenBudget(1000, 1000), TokenBudget(0, 1000)])
 def test_the_routers_loss_has_the_gradients_of_transformers(family, lora, budget):
     """Passes of equal lengths count alike, and so do the mean losses that transformers gives for each sequence."""
     settings = ModelSettings.model_validate({"name": "m", "lora": LORA if lora else None})

@@ -153,7 +153,9 @@ def test_a_rank_that_is_written_half_is_passed_over(tmp_path, clock):
     assert [other.phase for other in phases.read_other_ranks()] == ["train"]
 
 
-@pytest.mark.parametrize("phase", ["sync", "collective", "rollout", "train", "step"])
+@pytest.mark.parametrize(
+    "phase", ["sync", "rollout", "train", *(pytest.param(name, marks=pytest.mark.long) for name in ("collective", "step"))]
+)
 def test_every_phase_with_a_deadline_stops_the_run_when_it_hangs(tmp_path, phase):
     """Real time, a real thread: what the run would do is caught in place of the process's end."""
     from homerl.train.recipe import DeadlineSettings

@@ -239,6 +239,7 @@ def test_passes_and_iterations_change_no_rollouts(recipe, updates, tmp_path):
         assert np.array_equal(other.advantages, whole.advantages)
 
 
+@pytest.mark.long  # packing/test_updates.py and test_spread_updates.py compare updates in few and in many passes
 def test_passes_change_nothing_in_what_is_learned(recipe, tmp_path):
     for tokens in ("auto", 200):
         train_rlve(recipe(out=f"{tokens}", updates=1, tokens_per_step=tokens, learning_rate=1e-2))

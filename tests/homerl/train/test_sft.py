@@ -121,8 +121,10 @@ def test_a_model_from_scratch_learns_rows_whose_messages_have_calls_only_if_they
     assert losses(tmp_path / "run")
 
 
-def test_the_loss_falls_on_assistant_tokens_alone(recipe, rows, trainers):
-    train_sft(recipe(in_order=True))
+def test_the_loss_falls_on_assistant_tokens_alone(recipe, rows, tokenizer, trainers):
+    """And on all of them, though the longest dialogue is as long as is allowed."""
+    lengths = [len(tokenizer.apply_chat_template(row["messages"], tokenize=True)["input_ids"]) for row in rows]
+    train_sft(recipe(in_order=True, max_length=max(lengths)))
     [trainer] = trainers
     tokenizer = trainer.processing_class
     texts = sorted(spoken(row, tokenizer) for row in rows)
@@ -167,22 +169,21 @@ EARLIER = [("user", "turn on the lamp"), ("assistant", "Certainly, it is done.")
 
 
 @pytest.mark.parametrize("loss_on", ["assistant", pytest.param("all", marks=pytest.mark.long)])
-def test_what_was_said_before_the_dialogue_is_not_learnt(recipe, rows, trainers, tmp_path, loss_on):
+def test_what_was_said_before_the_dialogue_is_not_learnt(rows, tokenizer, tmp_path, loss_on):
     """An earlier "Done." has no calls: learnt, it would teach to promise and not to act."""
     earlier = [{"role": role, "content": said, "tool_calls": [], "tool_call_id": ""} for role, said in EARLIER]
     told = [{**row, "messages": [row["messages"][0], *earlier, *row["messages"][1:]]} for row in rows[:8]]
     data = tmp_path / "told"
     data.mkdir()
     write_rows(data / "trajectories.jsonl", [*told, *rows[8:]])
-    train_sft(recipe(data=data, in_order=True, loss_on=loss_on))
-    [trainer] = trainers
-    for row, dialogue in zip([*told, *rows[8:]], trainer.train_dataset, strict=True):
+    dialogues = tokenize_dialogues(load_dialogues(str(data)), tokenizer, loss_on, str(data))  # which `train_sft` trains on
+    for row, dialogue in zip([*told, *rows[8:]], dialogues.with_format("numpy"), strict=True):
         sequence = make_token_sequence(dialogue)
-        learnt = trainer.processing_class.decode(np.array(dialogue["input_ids"])[sequence.targets])
+        learnt = tokenizer.decode(np.array(dialogue["input_ids"])[sequence.targets])
         assert "Certainly" not in learnt and learnt.endswith(IM_END)
         assert ("turn on the lamp" in learnt) == (loss_on == "all" and row in told)
         if loss_on == "assistant":
-            assert learnt == spoken({"messages": row["messages"][3 * (row in told) :]}, trainer.processing_class)
+            assert learnt == spoken({"messages": row["messages"][3 * (row in told) :]}, tokenizer)
 
 
 @pytest.mark.parametrize("loss_on", [pytest.param("assistant", marks=pytest.mark.long), "all"])
@@ -256,6 +257,7 @@ def test_a_dialogue_in_which_the_assistant_says_nothing_is_refused_by_name(recip
     assert refused.value.where == f"{tmp_path / 'trajectories.jsonl'}:4"
 
 
+@pytest.mark.long  # the loss on assistant tokens, above, is at this limit too
 def test_a_dialogue_at_the_limit_is_whole(recipe, rows, tokenizer, trainers):
     lengths = [len(tokenizer.apply_chat_template(row["messages"], tokenize=True)["input_ids"]) for row in rows]
     train_sft(recipe(max_length=max(lengths)))
@@ -308,6 +310,7 @@ def load(folder: Path) -> tuple[Any, Any]:
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), AutoTokenizer.from_pretrained(folder)
 
 
+@pytest.mark.long  # packing/test_updates.py and test_spread_updates.py compare updates in few and in many passes
 def test_packing_changes_the_passes_not_the_loss(recipe, rows, tmp_path):
     """Four dialogues in four passes and in one: packed ones do not see each other."""
     some = tmp_path / "some"
@@ -430,13 +433,9 @@ def test_a_loss_that_is_no_number_stops_the_run(recipe):
     assert not (made.out / "model").exists()
 
 
-def test_data_is_a_folder_or_a_file(recipe, dialogues):
-    folder, file = (
-        recipe(out=name, data=data) for name, data in (("a", dialogues), ("b", dialogues / "trajectories.jsonl"))
-    )
-    train_sft(folder)
-    train_sft(file)
-    assert losses(folder.out) == losses(file.out)
+def test_data_is_a_folder_or_a_file(dialogues):
+    folder, file = (list(load_dialogues(str(data))) for data in (dialogues, dialogues / "trajectories.jsonl"))
+    assert folder == file and folder
 
 
 @pytest.mark.parametrize(

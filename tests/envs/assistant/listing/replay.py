@@ -22,7 +22,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import ENTITY, ENTRIES, SERVICES, STATES, Listing
+from homerl.envs.homeenv.sim.home import Home
 
 FOLDER = Path(__file__).parent / "recorded"
 TOKEN = "a-token-of-the-replay"
@@ -39,6 +41,16 @@ def recorded(name: str) -> Any:
 def listing() -> Listing:
     """The recorded listing."""
     return Listing.model_validate(recorded("listing"))
+
+
+@cache
+def _recorded_home() -> Home:
+    return import_home(listing()).home
+
+
+def recorded_home() -> Home:
+    """The home of the recorded listing, to be changed at will. It is imported once."""
+    return _recorded_home().fork()
 
 
 def naming(home: Listing, said: object) -> Listing:

@@ -28,9 +28,10 @@ WET = {"trigger": "numeric_state", "entity_id": HUMIDITY}
 CLIMATE = {"trigger": "numeric_state", "entity_id": "climate.heatpump", "attribute": "temperature"}
 
 
-def imported(**text: Any) -> ImportedHome:
-    home = listing() if "area_id" in str(text) else naming(listing(), (NAME, LAMP, text, MEANT))
+def imported(*beside: object, **text: Any) -> ImportedHome:
+    """A home with what the text names and what stands beside it; if nothing does, with all that is named below."""
     told = {"triggers": [MOTION], "actions": [OFF]} | text
+    home = listing() if "area_id" in str(text) else naming(listing(), (NAME, LAMP, told, beside or MEANT))
     return import_home(home.with_sources({AUTOMATIONS: {NAME: told}}), everything=True)
 
 
@@ -327,7 +328,7 @@ MEANT: dict[str, tuple[dict[str, Any], list[tuple[str, str, Any]], int | None]] 
 def test_what_is_taken_acts_when_the_real_one_does(
     text: dict[str, Any], changes: list[tuple[str, str, Any]], off: int | None
 ) -> None:
-    made = imported(**text)
+    made = imported(changes, **text)
     assert made.home.rules, [note for note in made.notes if note.part == "automation"]
     home, when = made.home, None
     for count, (entity, path, value) in enumerate(changes, 1):
@@ -501,7 +502,7 @@ WRITTEN = {  # a template, and whether Home Assistant's condition passes while g
 @pytest.mark.parametrize(("template", "passes"), WRITTEN.items(), ids=[*WRITTEN])
 def test_a_template_condition_passes_only_where_it_writes_true(template: str, passes: bool, negated: bool) -> None:
     conditions = [{"condition": "not", "conditions": [template]}] if negated else [template]
-    made = imported(conditions=conditions, triggers=[state(MODE, "Away")])
+    made = imported(GUESTS, MODE, conditions=conditions, triggers=[state(MODE, "Away")])
     assert not [note for note in made.notes if note.part == "automation"]
     home = made.home
     for entity, value in ((GUESTS, "on"), (MODE, "Away")):

@@ -309,7 +309,7 @@ OFF = {"action": "light.turn_off", "target": {"entity_id": LAMP}}
 
 
 def imported_with(**sources: Any) -> ImportedHome:
-    home = listing()
+    home = naming(listing(), (sources, NAME, MOTION, SCRIPT, LAMP))
     return import_home(home.with_sources(sources), everything=True)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -50,10 +48,5 @@ def test_what_goes_wrong_is_one_message(
     assert not list(tmp_path.iterdir())
 
 
-def test_help_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; import homerl.app.cli.app; print([m for m in ('websockets', 'torch', 'uvicorn') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.strip() == "[]"
+def test_the_help_knows_it() -> None:
     assert "import-ha" in inside("--help").out

@@ -125,7 +125,8 @@ def test_a_member_that_is_not_exposed_changes_with_its_group(listed, tmp_path, g
     assert asked_about(saved_and_loaded(home, tmp_path)) == {called}
 
 
-def test_whatever_is_imported_is_loaded_and_guarded_as_before(listed, tmp_path, monkeypatch):
+@pytest.mark.parametrize("count", [25, pytest.param(60, marks=pytest.mark.long)])
+def test_whatever_is_imported_is_loaded_and_guarded_as_before(listed, tmp_path, monkeypatch, count):
     """As if nothing were left out that cannot be reached."""
     draws, answers, whole = random.Random(7), set[bool](), list[Origin]()
 
@@ -134,7 +135,7 @@ def test_whatever_is_imported_is_loaded_and_guarded_as_before(listed, tmp_path, 
         return keep_reachable(origin, devices)
 
     monkeypatch.setattr(automation_import, "keep_reachable", watched)
-    for _ in range(60):
+    for _ in range(count):
         drawn = ((draws.choice(TRIGGERS), draws.choice(ACTIONS)) for _ in range(draws.randint(1, 6)))
         home = import_home(listed(*drawn)).home
         asked, again = asked_about(home), saved_and_loaded(home, tmp_path)

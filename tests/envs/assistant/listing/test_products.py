@@ -9,7 +9,9 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from crossed import crossed
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ha.forms import OUT, forms
@@ -48,6 +50,7 @@ def kept_whole(spid: str) -> DeviceSpec:
 
 
 @pytest.mark.parametrize("spec", BASES, ids=lambda spec: spec.spid)
+@few(8, 100)
 @given(seed=st.integers(0, 1000), data=st.data())
 def test_what_keeps_everything_behaves_alike(spec: DeviceSpec, seed: int, data: st.DataObject) -> None:
     same = kept_whole(spec.spid)
@@ -177,7 +180,7 @@ def made(domain: str, state: str, features: int, **attributes: Any) -> Any:
     return one, *product_of_entity(one, shipped_service_forms())
 
 
-@settings(max_examples=300, deadline=None)
+@few(100, 300)
 @given(
     domain=st.sampled_from(sorted({spec.category for spec in load_base_products()} & shipped_service_forms().keys())),
     features=FEATURES,
@@ -196,8 +199,7 @@ def test_what_it_supports_is_modelled_or_noted(domain: str, features: int, lists
         assert modelled or unsupported or f"service {full}" in noted, full
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("position", [0, None])
+@crossed(kind=KINDS, position=[0, None])
 def test_a_cover_of_any_class_has_the_position_that_can_be_set(kind: str | None, position: int | None) -> None:
     shown = {"device_class": kind} | ({"current_position": position} if position is not None else {})
     imported = alone("cover.a", "closed", supported_features=15, **shown)
@@ -221,10 +223,9 @@ def thermostat(modes: list[str], **more: Any) -> ImportedHome:
     return alone("climate.a", "off", hvac_modes=modes, temperature=20, supported_features=385, **more)
 
 
-@pytest.mark.parametrize("more", [{}, {"preset_modes": ["none", "eco"], "preset_mode": "eco"}, {"fan_modes": ["low"]}])
-@pytest.mark.parametrize(
-    ("modes", "chosen"),
-    [
+@crossed(
+    more=[{}, {"preset_modes": ["none", "eco"], "preset_mode": "eco"}, {"fan_modes": ["low"]}],
+    case=[
         (["heat", "off"], "heat"),
         (["off", "cool"], "cool"),
         (["off", "dry"], "dry"),
@@ -234,7 +235,8 @@ def thermostat(modes: list[str], **more: Any) -> ImportedHome:
         (["off", "dry", "auto"], None),
     ],
 )
-def test_a_thermostat_is_switched_on_in_a_mode_that_it_has(modes: list[str], chosen: str | None, more: Any) -> None:
+def test_a_thermostat_is_switched_on_in_a_mode_that_it_has(case: tuple[list[str], str | None], more: Any) -> None:
+    modes, chosen = case
     for service in ("turn_on", "toggle"):
         imported = thermostat(modes, **more)
         imported.home.call("climate.a", service)
@@ -292,8 +294,7 @@ def asked(modes: list[str], slots: dict[str, Any], state: str = "off", **attribu
     return env.engine.home, blocked and blocked["rule"]
 
 
-@pytest.mark.parametrize("state", ["off", "unavailable", "unknown"])
-@pytest.mark.parametrize("mode", COLOURED)
+@crossed(mode=COLOURED, state=["off", "unavailable", "unknown"])
 def test_a_lamp_that_does_not_shine_has_its_colour(mode: str, state: str) -> None:
     for beside in ([], ["color_temp"]):
         spec = alone("light.a", state, supported_color_modes=[mode, *beside]).home.plan.devices_by_did["light.a"].spec

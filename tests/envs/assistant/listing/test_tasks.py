@@ -25,15 +25,15 @@ from homerl.envs.homeenv.tasks.intents import intent_families
 from homerl.envs.homeenv.tasks.intents.ambiguous import bind_to_part
 from homerl.envs.homeenv.tasks.intents.device_choice import above_trait, match_devices
 from homerl.play.trajectory import Outcome
-from tests.envs.assistant.listing.replay import listing
+from tests.envs.assistant.listing.replay import listing, recorded_home
 from tests.envs.homeenv.tasks.intents import expert_plays, idle_plays
 
-TASKS, ASKED = 6, 80
+TASKS, ASKED = 3, 80
 
 
 @pytest.mark.parametrize("toolset", ["homeflow", pytest.param("smh", marks=pytest.mark.long), "assist"])
 def test_the_expert_does_each_task_of_an_imported_home(toolset: str, tmp_path: Path) -> None:
-    save_home(import_home(listing()).home, tmp_path / "home.json")
+    save_home(recorded_home(), tmp_path / "home.json")
     recipe = BlueprintRecipe(home=HomeRecipe(files=(str(tmp_path / "home.json"),)), toolset=toolset, by_alias=0.5)
     tasks = [make_home_blueprint(recipe, "train", seed) for seed in range(TASKS)]
     assert [expert_plays(task) for task in tasks] == [Outcome.SUCCESS] * TASKS
@@ -44,7 +44,7 @@ def test_the_expert_does_each_task_of_an_imported_home(toolset: str, tmp_path: P
 def asked(tmp_path_factory):
     """Tasks of single devices in the imported home, as the tools of SMH-Bench can do them."""
     file = tmp_path_factory.mktemp("home") / "home.json"
-    save_home(import_home(listing()).home, file)
+    save_home(recorded_home(), file)
     recipe = BlueprintRecipe(
         home=HomeRecipe(files=(str(file),)), toolset="smh", intents=(1, 1), families={"atomic/clear": 1}
     )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ha.automations import main as print_taken_automations
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import CONFIG
 from homerl.envs.assistant.listing.listing_files import load_listing
@@ -118,12 +116,11 @@ automation: !include automations.yaml
     assert import_home(load_listing(tmp_path), everything=True).home.read_value("light.lamp", "state") == "on"
 
 
-def test_automations_that_are_taken_and_those_that_can_be_set_off_are_two_figures(tmp_path: Path) -> None:
-    root = Path(__file__).parents[4]
+def test_automations_that_are_taken_and_those_that_can_be_set_off_are_two_figures(tmp_path: Path, capsys) -> None:
     lamp = {"action": "light.turn_on", "target": {"entity_id": "light.hall"}}
     guests = {"trigger": "state", "entity_id": "input_boolean.guests", "to": "on"}
     rows = [{"triggers": [one], "actions": [lamp]} for one in (guests, {"trigger": "webhook", "webhook_id": "x"})]
     (tmp_path / "ann.yaml").write_text(json.dumps(rows))
-    command = [sys.executable, "-m", "ha.automations", str(tmp_path)]
-    told = subprocess.run(command, cwd=root, env=os.environ | {"PYTHONPATH": "scripts:."}, capture_output=True, text=True)
-    assert "2 of 2 automations are taken whole" in told.stdout and "1 of these 2 can be set off" in told.stdout, told.stderr
+    print_taken_automations(tmp_path)
+    told = capsys.readouterr().out
+    assert "2 of 2 automations are taken whole" in told and "1 of these 2 can be set off" in told

@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from draws import few
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from homerl.envs.assistant.home_import import import_home
@@ -22,12 +23,12 @@ from homerl.envs.assistant.privacy import hide_secret_values
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import Link
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from tests.envs.assistant.listing.replay import listing, recorded
+from tests.envs.assistant.listing.replay import listing, recorded, recorded_home
 
 
 @cache
 def home() -> Home:
-    return import_home(listing()).home
+    return recorded_home()
 
 
 @cache
@@ -41,7 +42,7 @@ def drawn(argument, rng: random.Random):
     return value if not argument.rooms else room if isinstance(value, str) else type(value)([room])
 
 
-@settings(max_examples=300)
+@few(120, 300)
 @given(place=st.integers(0, 10_000), seed=st.integers(0, 1000))
 @example(place=6144, seed=0)  # rooms to clean
 def test_a_call_there_and_back_is_the_same_call(place: int, seed: int) -> None:
@@ -58,7 +59,7 @@ def test_a_call_there_and_back_is_the_same_call(place: int, seed: int) -> None:
     assert back == service and compiled.bind_arguments((), given_back) == compiled.bind_arguments((), arguments)
 
 
-@settings(max_examples=100)
+@few(50, 100)
 @given(number=st.integers(0, 2000))
 @example(number=1189)  # a password field
 def test_a_refreshed_home_shows_what_the_real_one_shows(number: int) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
-from house import ROOT
+import pytest
 
 from homerl.envs.homeenv.sim.home_file import load_home
+from tests.envs.assistant.listing import twelve
 from tests.envs.assistant.listing.twelve import TWELVE
 
 
-def test_the_home_of_twelve_is_written_as_a_home_file(tmp_path: Path):
-    file, paths = tmp_path / "home.json", os.pathsep.join((str(ROOT), str(ROOT / "tests/helpers")))
-    command = [sys.executable, "-m", "tests.envs.assistant.listing.twelve", file]
-    subprocess.run(command, check=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths})
+def test_the_home_of_twelve_is_written_as_a_home_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "home.json"
+    monkeypatch.setattr(sys, "argv", ["twelve", str(file)])
+    runpy.run_path(twelve.__file__, run_name="__main__")
     assert {device.did for device in load_home(file).plan.devices} == set(TWELVE)

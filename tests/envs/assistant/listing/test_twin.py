@@ -25,7 +25,7 @@ from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from tests.envs.assistant.listing.replay import TOKEN, Replay, listing, recorded
+from tests.envs.assistant.listing.replay import TOKEN, Replay, listing, recorded, recorded_home
 
 CONTEXT, CLOCK = "homeassistant__GetLiveContext", "llm__GetDateTime"
 KNOWN = ("open", "closed", "opening", "closing")  # states of covers and valves
@@ -35,7 +35,7 @@ NOON = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 
 @cache
 def home() -> Home:
-    return import_home(listing()).home
+    return recorded_home()
 
 
 def listing_with(entity: str, state: str, **attributes: Any) -> Listing:

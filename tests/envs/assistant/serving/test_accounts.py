@@ -22,7 +22,7 @@ from homerl.envs.assistant.serving.call_effects import ChangeRecord, compare_cha
 from homerl.envs.assistant.serving.exchange_journal import CallRecord, JournalEntry, Outcome
 from homerl.envs.assistant.serving.journal_page import MEANING, render_journal_page
 from homerl.envs.homeenv.sim.home import Home
-from tests.envs.assistant.listing.replay import listing
+from tests.envs.assistant.listing.replay import recorded_home
 
 
 @pytest.fixture
@@ -331,7 +331,7 @@ def test_who_waits_for_the_turn_of_another_is_told_in_time(serve, lamp):
     ],
 )
 def test_what_a_device_rounds_is_as_expected(serve, asked, became, differs):
-    home = import_home(listing()).home
+    home = recorded_home()
     served = serve("act", call_of("light.bed_light", "turn_on", **asked), "Here.", of=home)
     carry_out = served.real.carry_out_call
 

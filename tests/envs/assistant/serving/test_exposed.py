@@ -20,7 +20,7 @@ from homerl.envs.assistant.serving.real_home import HomeAssistantHome, remove_de
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.home import Home
 from homerl.play.situation import Observation, Reply
-from tests.envs.assistant.listing.replay import TOKEN, Replay, listing
+from tests.envs.assistant.listing.replay import TOKEN, Replay, listing, recorded_home
 
 LAMP, NAME = "light.bed_light", "Bed Light"
 OFF, ON = call_of(LAMP, "turn_off"), call_of(LAMP, "turn_on")
@@ -48,7 +48,7 @@ def serve(server: Replay, tmp_path: Path) -> Callable[..., Served]:
 
     def made(mode: str, *messages: Message | str) -> Served:
         real: Any = HomeAssistantHome(server.url, SecretStr(TOKEN))
-        return serve_home(import_home(listing()).home, Withdrawing(*messages), tmp_path, mode, real=real)
+        return serve_home(recorded_home(), Withdrawing(*messages), tmp_path, mode, real=real)
 
     return made
 
@@ -141,7 +141,7 @@ def test_before_assist_was_asked_its_defaults_hold(server):
 
 
 def refresh_twin(server: Replay) -> Home:
-    return asyncio.run(HomeAssistantHome(server.url, SecretStr(TOKEN)).refresh_twin(import_home(listing()).home))
+    return asyncio.run(HomeAssistantHome(server.url, SecretStr(TOKEN)).refresh_twin(recorded_home()))
 
 
 def test_a_sentence_asks_no_service_for_more_than_the_states(server):

@@ -15,7 +15,6 @@ from texts import common_beginning
 from written_home import Row, written_home
 
 from homerl.envs.assistant.first import MatcherFirst
-from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import EXPOSED
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
 from homerl.envs.assistant.serving.exchange_journal import AgentJournal
@@ -26,7 +25,7 @@ from homerl.envs.assistant.serving.reply_text import ReplyPhrases
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
 from homerl.envs.homeenv.sim.home import Home
 from homerl.host.web_server import ServerAddress
-from tests.envs.assistant.listing.replay import TOKEN, Replay, listing
+from tests.envs.assistant.listing.replay import TOKEN, Replay, recorded_home
 
 KITCHEN = "You are a voice assistant.\n- names: Lamp\n" + latest_recorded_api().prompt_end("Kitchen", "Ground floor")
 LAMP = "light.kitchen_lights"
@@ -54,7 +53,7 @@ def server() -> Iterator[Replay]:
 
 @pytest.fixture(scope="module")
 def twin() -> Home:
-    return import_home(listing()).home
+    return recorded_home()
 
 
 @pytest.fixture

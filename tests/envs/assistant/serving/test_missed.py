@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from crossed import crossed
 from scripted_server import MODEL, ScriptedServer
 from serving import Says, Served, serve_home
 from written_home import Row, written_home
@@ -76,10 +77,9 @@ KITCHEN, SAUNA = (ON, {"name": "Kitchen Light"}), (ON, {"name": "Sauna"})
 DONE = "Done, it is on."
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("call", "said", "told"),
-    [
+@crossed(
+    mode=MODES,
+    case=[
         (SAUNA, "turn on the sauna", "Sauna: turn on, because I found no device that fits"),
         ((ON, '{"name":"Kitchen Light",}'), "kitchen light on", "turn on, because my own call could not be read"),
         ((ON, '{"name":"Kitchen'), "kitchen light on", "turn on, because my own call could not be read"),
@@ -101,7 +101,8 @@ DONE = "Done, it is on."
         ((ON, {}), "on", "turn on, because I left out something"),
     ],
 )
-def test_a_claim_that_nothing_bears_out_is_not_heard(talk, mode, call, said, told):
+def test_a_claim_that_nothing_bears_out_is_not_heard(talk, mode, case):
+    call, said, told = case
     served = talk(mode, calls(call), DONE)
     reply = served.say(said)
     assert told in reply and "Done" not in reply and not served.real.made
@@ -323,10 +324,9 @@ def test_what_is_left_out_with_a_loop_is_told(talk):
     assert "21 times" in reply and "Hall Light: turn on, because I left it out" in reply and not served.real.made
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("language", "said", "words", "kept"),
-    [
+@crossed(
+    mode=MODES,
+    case=[
         ("en", "turn on the kitchen light", "Done, it is on.", ""),
         ("en", "can you turn on the kitchen light?", "I've turned on the Kitchen Light.", ""),
         ("en", "turn on the kitchen light", "It is already on.", "It is already on."),  # it is off
@@ -355,7 +355,8 @@ def test_what_is_left_out_with_a_loop_is_told(talk):
         ("zh", "灯开着吗", "开着的。", False),
     ],
 )
-def test_a_claim_without_a_call_is_remarked_upon_and_left_out(talk, mode, language, said, words, kept):
+def test_a_claim_without_a_call_is_remarked_upon_and_left_out(talk, mode, case):
+    language, said, words, kept = case
     served = talk(mode, words, language=language)
     idle = ReplyPhrases(language).fill_phrase("idle")
     if kept is None:  # nothing tells what the sentence is
@@ -364,9 +365,8 @@ def test_a_claim_without_a_call_is_remarked_upon_and_left_out(talk, mode, langua
     assert served.journal.read_entries()[-1].outcome == "said"
 
 
-@pytest.mark.parametrize(
-    ("spoken", "said"),
-    [
+@crossed(
+    sentence=[
         ("en", "unlock the front door"),
         ("en", "set a timer for 5 minutes"),
         ("en", "could you set a timer for 5 minutes?"),
@@ -376,11 +376,10 @@ def test_a_claim_without_a_call_is_remarked_upon_and_left_out(talk, mode, langua
         ("fr", "allume Hall Light"),
         ("xx", "anything"),  # a language without sentences
     ],
+    words=["OK.", "Will do.", "Timer set for 5 minutes.", "The front door is unlocked.", "Erledigt.", "C'est fait"],
 )
-@pytest.mark.parametrize(
-    "words", ["OK.", "Will do.", "Timer set for 5 minutes.", "The front door is unlocked.", "Erledigt.", "C'est fait"]
-)
-def test_no_words_stand_alone_where_a_wish_led_to_no_call(talk, spoken, said, words):
+def test_no_words_stand_alone_where_a_wish_led_to_no_call(talk, sentence, words):
+    spoken, said = sentence
     served = talk("act", words)
     served.real.spoken = spoken
     reply = served.say(said)

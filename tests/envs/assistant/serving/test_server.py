@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import openai
 import pytest
+from crossed import crossed
 from running import running as running_at
 from serving import Says, call_of, device_of, serve_home
 
@@ -127,8 +128,7 @@ DATA = (
 )
 
 
-@pytest.mark.parametrize("said", DATA)
-@pytest.mark.parametrize("streamed", [False, True])
+@crossed(said=DATA, streamed=[False, True])
 def test_the_json_that_a_task_asks_for_is_its_answer_and_no_broken_call(home, tmp_path, said, streamed):
     served = serve_home(home, SaysText(said), tmp_path, "shadow")
     asked = {"model": "any", "messages": [{"role": "user", "content": "How many? Answer with one JSON object."}]}
@@ -335,9 +335,10 @@ def test_a_long_dialogue_can_still_consent(serve, home):
     served = serve("confirm", *["I see."] * 25, call_of(lamp.did, "turn_on"), "On.")
     with running_at(AgentEndpoint(served.caretaker, ServerAddress()).build_agent_app()) as port:
         told: list[dict[str, str]] = []
+        asked = client(port).chat.completions
         for said in [f"sentence {number}" for number in range(25)] + ["light please", "yes"]:
             told.append({"role": "user", "content": said})
-            (choice,) = client(port).chat.completions.create(model="script", messages=told).choices  # type: ignore[arg-type]
+            (choice,) = asked.create(model="script", messages=told).choices  # type: ignore[arg-type]
             told.append({"role": "assistant", "content": choice.message.content or ""})
     assert told[-1]["content"] == "Done." and served.real.home.read_value(lamp.did, "state") == "on"
     longest = max((heard.messages for heard in served.caretaker.agents().heard), key=len)

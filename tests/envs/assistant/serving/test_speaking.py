@@ -341,7 +341,8 @@ def test_an_error_is_heard_without_addresses(error: str) -> None:
     assert spoken_error(error) == HEARD[error]
 
 
-def test_a_server_that_answers_with_a_page_is_not_asked_for_a_minute(serve) -> None:
+def test_a_server_that_answers_with_a_page_is_not_asked_for_a_minute(serve, monkeypatch) -> None:
+    monkeypatch.setattr("homerl.models.endpoint.endpoint.FIRST_WAIT", 0.01)
     with ScriptedServer(faults=Faults(garbage=1.0), garbage=["<html>Sign in</html>"]) as server:
         served = serve("act")
         _, served.caretaker.agents = make_model_agents(server.url, seconds=60)

@@ -126,7 +126,7 @@ def built(tmp_path_factory) -> Path:
     ("agent", "success", "setting"),
     [
         ("expert", 1.0, "eia"),
-        ("expert", 1.0, "dr"),
+        pytest.param("expert", 1.0, "dr", marks=pytest.mark.long),
         ("nothing", 0.0, "eia"),
         pytest.param("nothing", 0.0, "dr", marks=pytest.mark.long),
     ],

@@ -1,7 +1,8 @@
 """Aliases of made homes: the same from the same seed, apart in a home, and read and matched as Home Assistant's are."""
 
 import pytest
-from hypothesis import given, settings
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import InputError, read_yaml, validate_document
@@ -23,7 +24,7 @@ RECIPES = st.builds(
 )
 
 
-@settings(max_examples=25)
+@few(12, 25)
 @given(st.integers(0, 10_000), RECIPES)
 def test_an_alias_is_the_name_of_one_thing(seed, recipe):
     home = make_home(seed, recipe)
@@ -38,7 +39,7 @@ def test_an_alias_is_the_name_of_one_thing(seed, recipe):
         assert match_entities(home, EntityConstraints(name.upper())).entities == (entity,)
 
 
-@settings(max_examples=25)
+@few(12, 25)
 @given(st.integers(0, 10_000), st.sampled_from(["en", "zh"]))
 def test_a_document_keeps_the_aliases_and_agents_read_them(seed, language):
     home = make_home(seed, HomeRecipe(devices=(4, 9), language=language, aliased=0.7, catalogue=("homeassistant",)))

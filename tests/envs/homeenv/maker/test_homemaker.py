@@ -397,25 +397,37 @@ def test_no_device_does_what_it_could_not_have_begun():
     assert seen > 200
 
 
-@pytest.mark.parametrize("different", [None, 5])
+WANTED = {"ha_lock": "locked", "ha_media_player_speaker": "playing", "ha_cover_garage": "closed", "ha_valve": "closed"}
+
+
+def states_in(homes: int, recipe: HomeRecipe) -> dict[str, list[str]]:
+    """Of so many homes, the states of all locks, players and so on."""
+    devices = [(home, one) for home in (make_home(seed, recipe) for seed in range(homes)) for one in home.plan.devices]
+    return {
+        product: [home.state_of(one.did)["state"] for home, one in devices if one.spec.spid == product] for product in WANTED
+    }
+
+
+@pytest.mark.parametrize("different", [None, pytest.param(5, marks=pytest.mark.long)])
 def test_without_habits_as_many_doors_are_locked_as_are_not(different: int | None):
     """A training in which most wishes unlock a door teaches little of how to lock one. Of players, half play."""
-    wanted = {"ha_lock": "locked", "ha_media_player_speaker": "playing", "ha_cover_garage": "closed", "ha_valve": "closed"}
-    recipe = HomeRecipe(catalogue=("homeassistant",), holds=tuple(wanted), different=different)
+    recipe = HomeRecipe(catalogue=("homeassistant",), holds=tuple(WANTED), different=different)
 
     def shares(recipe: HomeRecipe) -> list[float]:
         """Of 150 homes, the share of locks that are locked, players that play, and so on."""
-        devices = [(home, one) for home in (make_home(seed, recipe) for seed in range(150)) for one in home.plan.devices]
-        found = []
-        for product, state in wanted.items():
-            states = [home.state_of(one.did)["state"] for home, one in devices if one.spec.spid == product]
-            found.append(fmean(one == state for one in states if one != "unavailable"))
-        return found
+        found = states_in(150, recipe).items()
+        return [fmean(one == WANTED[product] for one in states if one != "unavailable") for product, states in found]
 
     locked, playing, *closed = shares(recipe)
     assert locked > 0.62 and playing < 0.4 and max(closed) < 0.2
     assert all(0.37 < share < 0.63 for share in shares(recipe.model_copy(update={"habits": False})))
     assert "habits" not in recipe.model_dump(mode="json"), "recipes are as they were"
+
+
+def test_homes_that_tasks_share_are_without_habits_too():
+    recipe = HomeRecipe(catalogue=("homeassistant",), holds=tuple(WANTED), different=5)
+    usual, even = (states_in(20, recipe.model_copy(update={"habits": habits})) for habits in (True, False))
+    assert usual != even and usual.keys() == even.keys() == WANTED.keys()
 
 
 def heat_of(name: str, part: str = "", **state) -> float:

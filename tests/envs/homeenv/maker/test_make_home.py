@@ -43,7 +43,7 @@ def made(tmp_path: Path, *arguments: object) -> Counter[str]:
     return Counter(device.spec.spid for device in load_home(tmp_path / "home.json").plan.devices)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 8))])
 def test_each_device_of_ones_own_is_in_the_home(own, tmp_path, seed):
     held = made(tmp_path, "--seed", seed, "--catalogue", own)
     home = load_home(tmp_path / "home.json")

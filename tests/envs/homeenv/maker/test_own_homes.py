@@ -5,8 +5,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from draws import few
 from forked import python
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -40,13 +41,13 @@ def identity(home: Home) -> tuple:
     return home.plan.rooms, home.plan.devices, home.plan.entrance
 
 
-@settings(max_examples=40, deadline=None)
+@few(20, 40)
 @given(seed=st.integers(0, 10**6), keep=st.sampled_from(["nothing", "weather", "state"]))
 def test_rooms_devices_and_names_never_change(file: str, seed: int, keep: str) -> None:
     assert identity(of(file, keep, seed)) == identity(load_home(file))
 
 
-@settings(max_examples=40, deadline=None)
+@few(20, 40)
 @given(seed=st.integers(0, 10**6))
 def test_only_what_services_write_is_drawn_and_the_rest_follows(file: str, seed: int) -> None:
     before, drawn = load_home(file), of(file, "nothing", seed)

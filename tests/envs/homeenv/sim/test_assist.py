@@ -288,7 +288,7 @@ SLOTS = ["name", "area", "floor", "domain", "device_class", "brightness", "color
 NAMES = st.sampled_from([*(name for _, name, *_ in DEMO.values()), "Kitchen", "all", ""])
 
 
-@few(80, 300)
+@few(40, 300)
 @given(
     tool=st.sampled_from([tool.name for tool in TOOLS]),
     name=NAMES,
@@ -321,7 +321,7 @@ def drawn_call(home: Home, rng: random.Random) -> Made:
     return Made(device.did, path, tuple(argument.sample_value(rng) for argument in wanted))
 
 
-@few(80, 300)
+@few(40, 300)
 @given(rng=st.randoms(use_true_random=False), count=st.integers(2, 6), way=st.sampled_from([None, True, False]))
 def test_a_plan_has_its_effect_as_it_is_written_also_where_calls_are_joined(rng, count, way):
     home = rooms_of_lights_and_fans()

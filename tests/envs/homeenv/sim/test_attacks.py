@@ -39,11 +39,20 @@ STALL = "stall"
 REPEATED = re.compile(r"«([^«»]*)\*(\d+)»")
 SECRET = "the secret of the host"
 HOST_WORDS = (SECRET, "_Run", "_Part", "Traceback", "site-packages", "envs.", "/home", "/usr", "0x7f", "_unread")
-ATTACKS = [
-    pytest.param(attack, id=f"{family}: {attack['name']}")
-    for family, attacks in yaml.safe_load(Path(__file__).with_name("attacks.yaml").read_text(encoding="utf-8")).items()
-    for attack in attacks
-]
+
+
+def read_attacks() -> Iterator[Any]:
+    """All attacks. Of those that run until a limit, which take longest, every third is tried by default."""
+    limited = 0
+    for family, attacks in yaml.safe_load(Path(__file__).with_name("attacks.yaml").read_text(encoding="utf-8")).items():
+        for attack in attacks:
+            runs_long = "time_limit" in attack["verdict"] or "memory_limit" in attack["verdict"]
+            marks = [pytest.mark.long] if runs_long and limited % 3 else []
+            limited += runs_long
+            yield pytest.param(attack, id=f"{family}: {attack['name']}", marks=marks)
+
+
+ATTACKS = [*read_attacks()]
 
 
 class Host:

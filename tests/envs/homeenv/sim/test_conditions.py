@@ -172,7 +172,7 @@ ANYTHING = st.recursive(
 )
 
 
-@few(60)
+@few(30)
 @given(booleans(NUMBERS))
 def test_it_means_what_python_means(text):
     expected = text
@@ -185,7 +185,7 @@ def test_it_means_what_python_means(text):
     assert holds(f"{LIGHT}.state == 'on' and {text}") == truth
 
 
-@few(60)
+@few(30)
 @given(ANYTHING)
 def test_checking_never_raises_and_changes_nothing(text):
     before = HOME.state_key()

@@ -242,7 +242,7 @@ def restless(seed: int) -> Home:
     return at
 
 
-@few(25, 80)
+@few(15, 80)
 @given(seed=st.integers(0, 10**6), seconds=st.integers(1, 600))
 def test_one_long_leap_is_any_number_of_shorter_ones(seed, seconds):
     leap = restless(seed)

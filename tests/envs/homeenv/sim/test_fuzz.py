@@ -17,7 +17,7 @@ from homerl.envs.homeenv.sim.values.auditor import RULES
 pytestmark = pytest.mark.timeout(1800)
 HOME = HomeSampler.sample_test()
 LIMITS = Limits(seconds=0.1, memory=16 << 20, calls=30, output=500)
-fuzz = few(100)
+fuzz = few(50)
 of = st.sampled_from
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from croniter import croniter
 from draws import few
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import read_yaml
@@ -78,7 +78,7 @@ def restless(seed: int, posts: int = 3, rules: int = 7) -> Home:
     return home
 
 
-@few(20, 60)
+@few(12, 60)
 @given(seed=st.integers(0, 10**6), seconds=st.integers(1, 900))
 def test_whatever_moves_and_whoever_reads_it_the_leap_is_what_ticking_gives(seed, seconds):
     """Light, rounded sensors, counters of what the air moves, services that read and spoil what sensors say."""
@@ -115,7 +115,7 @@ def looked_at(home: Home) -> Home:
     return home
 
 
-@few(10, 25)
+@few(6, 25)
 @example(seed=14, cut=7)  # the air of a room is saturated at the end
 @given(seed=st.integers(0, 10**6), cut=st.integers(1, 199))
 def test_a_visit_is_the_same_in_parts_looked_at_saved_and_forked(seed, cut):
@@ -141,7 +141,7 @@ def test_looking_at_a_home_does_not_change_it_and_a_fork_breathes_its_own_air():
     assert home.state_key() == left_alone.state_key()
 
 
-@settings(max_examples=200, deadline=None)
+@few(80, 200)
 @example(fields=["*"] * 6, after=0)
 @given(
     fields=st.tuples(

@@ -55,7 +55,7 @@ def folder(tmp_path_factory) -> Path:
 # Homes
 
 
-@few(60)
+@few(30)
 @given(NUMBERS, RANDOM, st.booleans())
 def test_a_home_with_wrong_parts_is_refused_or_coherent(number, rng, complete):
     with refusal_or_nothing():
@@ -63,7 +63,7 @@ def test_a_home_with_wrong_parts_is_refused_or_coherent(number, rng, complete):
         assert_coherent(home, rng)
 
 
-@few(40)
+@few(20)
 @given(NUMBERS, RANDOM, st.booleans())
 def test_a_damaged_home_file_is_refused_or_coherent(folder, number, rng, complete):
     path = folder / "home.json"
@@ -92,7 +92,7 @@ def assert_executable(specs: list[DeviceSpec], rng: random.Random) -> None:
         assert_coherent(home, rng)
 
 
-@few(60)
+@few(30)
 @given(st.sampled_from(DEVICE_FILES), RANDOM)
 def test_a_device_with_wrong_parts_is_refused_or_works(text, rng):
     with refusal_or_nothing():
@@ -101,7 +101,7 @@ def test_a_device_with_wrong_parts_is_refused_or_works(text, rng):
         assert_executable(load_specs(Document("devices.yaml", data, {})), rng)
 
 
-@few(40)
+@few(20)
 @given(st.sampled_from(DEVICE_FILES), RANDOM)
 def test_a_damaged_device_file_is_refused_or_works(folder, text, rng):
     devices = folder / "devices"
@@ -137,7 +137,7 @@ def wrong_cron(rng: random.Random) -> str:
     return f"{line[: rng.randrange(len(line) + 1)]}{rng.choice(WORDS)}" if rng.random() < 0.2 else line
 
 
-@few(80)
+@few(40)
 @given(RANDOM, st.integers(0, 253_402_300_799))
 def test_a_wrong_cron_line_is_refused_or_has_times_that_come(rng, after):
     line, home = wrong_cron(rng), right_home(0).fork()
@@ -156,7 +156,7 @@ def test_a_wrong_cron_line_is_refused_or_has_times_that_come(rng, after):
     assert time.process_time() - start < PATIENCE
 
 
-@few(80)
+@few(40)
 @given(NUMBERS, RANDOM)
 def test_a_wrong_automation_is_refused_or_acts_like_any_other(number, rng):
     home = right_home(number).fork()
@@ -234,7 +234,7 @@ def wrong_weather(rng: random.Random) -> bytes:
     return b"\r\n".join(lines)
 
 
-@few(20, many=500)
+@few(12, many=500)
 @given(RANDOM)
 def test_wrong_weather_is_refused_or_makes_coherent_homes(folder, rng):
     path = folder / f"{next(PATHS)}.epw"  # a file is read once a process

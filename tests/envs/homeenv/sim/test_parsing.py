@@ -7,7 +7,8 @@ import warnings
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.homeenv.sim.values import expressions
@@ -43,7 +44,7 @@ def test_a_syntax_error_is_one():
         assert not found
 
 
-@settings(max_examples=2000)
+@few(500, 2000)
 @given(st.text("01 7xfndorisetab_.\\'\"(){}", max_size=12))
 def test_no_text_makes_the_parser_say_a_word(text):
     with warnings.catch_warnings(record=True) as found:

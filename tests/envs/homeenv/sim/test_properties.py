@@ -64,7 +64,7 @@ def test_there_is_every_product_and_every_scale_to_draw_from():
 # Refusals
 
 
-@few(25)
+@few(15)
 @given(LIVED, RANDOM)
 def test_a_refused_call_changes_nothing(home, rng):
     before, key, twin = whole(home), home.state_key(), home.fork()
@@ -83,7 +83,7 @@ def test_a_refused_call_changes_nothing(home, rng):
     assert whole(home) == before and home.state_key() == key
 
 
-@few(25)
+@few(15)
 @given(LIVED, RANDOM, st.sampled_from(("smh", "homeflow", "direct")))
 def test_a_step_never_raises_and_a_refused_one_changes_nothing(home, rng, toolset):
     env, before = HomeEnv(home, toolset=toolset), whole(home)
@@ -125,7 +125,7 @@ def repr_of(value: Any) -> str:
 # Forks
 
 
-@few(25)
+@few(15)
 @given(LIVED, RANDOM)
 def test_forks_are_independent_both_ways(home, rng):
     family = [home, home.fork(), home.fork().fork()]
@@ -156,7 +156,7 @@ def ways_to(home: Home, rng: random.Random) -> list[Home]:
     return [home.fork(), *loaded, looked_at, detour]
 
 
-@few(25)
+@few(15)
 @given(LIVED, RANDOM)
 def test_equal_keys_have_equal_futures(home, rng):
     """By whatever way: calls, rules and their holds and delays, the clock."""
@@ -173,7 +173,7 @@ STATE_OF: dict[str, int] = {}
 KEY_OF: dict[int, str] = {}
 
 
-@few(25)
+@few(15)
 @given(LIVED, RANDOM)
 def test_different_states_have_different_keys_and_one_state_one_key(home, rng):
     """Among all that were ever drawn."""
@@ -246,7 +246,7 @@ def test_saving_and_loading_is_identity(tmp_path_factory, home):
 # Bounds
 
 
-@few(25)
+@few(15)
 @given(LIVED, RANDOM)
 def test_nothing_leaves_its_range_and_calls_write_nothing_that_is_read_only(home, rng):
     read_only = [at for at, slot in enumerate(home.plan.slots) if getattr(slot.type, "read_only", True)]
@@ -281,7 +281,7 @@ class Recorder(Home):
         super().write_slot(slot, value)
 
 
-@few(25)
+@few(15)
 @given(LIVED, RANDOM)
 def test_a_diff_lists_exactly_what_was_done(home, rng):
     acting = Recorder.of(home)
@@ -296,7 +296,7 @@ def test_a_diff_lists_exactly_what_was_done(home, rng):
     assert name_state_changes(home, acting) == (*told, *(["clock"] if acting.clock > home.clock else []))
 
 
-@few(25)
+@few(15)
 @given(HOMES, RANDOM)
 def test_a_call_writes_only_what_its_service_says(home, rng):
     did, path, args, kwargs = some_call(home, rng)
@@ -324,7 +324,7 @@ def cut(length: int, rng: random.Random) -> list[int]:
     return [end - start for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), length])]
 
 
-@few(25)
+@few(15)
 @given(RULED, RANDOM)
 def test_a_leap_leaves_what_its_parts_leave(home, rng):
     length, parts, fired = rng.choice((60, 3600, DAY)), home.fork(), []
@@ -338,7 +338,7 @@ def test_a_leap_leaves_what_its_parts_leave(home, rng):
     assert [act.clock for act in fired] == sorted(act.clock for act in fired)
 
 
-@few(25)
+@few(15)
 @given(RULED, RANDOM)
 def test_the_leap_is_what_ticking_gives(home, rng):
     """The oracle: every second is an event of its own."""
@@ -370,7 +370,7 @@ class Timetable:
         return time[:2] == now[:2] and now[2] % time[2] == 0
 
 
-@few(50)
+@few(30)
 @given(HOMES, RANDOM)
 def test_rules_act_at_their_times_once_and_in_order_and_edited_and_removed_ones_as_they_are_then(home, rng):
     switches = [(d.did, p) for d in home.plan.devices for p, s in d.spec.service_index.items() if not s.service.arguments]

@@ -54,7 +54,7 @@ VALUES = st.recursive(
 )
 
 
-@few(60)
+@few(30)
 @given(TYPES, st.randoms(use_true_random=False))
 def test_samples_are_canonical(kind, rng):
     for _ in range(5):
@@ -63,7 +63,7 @@ def test_samples_are_canonical(kind, rng):
         hash(value)
 
 
-@few(60)
+@few(30)
 @given(TYPES, VALUES)
 def test_what_passes_is_canonical_and_what_does_not_is_refused_by_rule(kind, value):
     try:
@@ -78,14 +78,14 @@ def test_what_passes_is_canonical_and_what_does_not_is_refused_by_rule(kind, val
         assert kind.range[0] <= canonical <= kind.range[1]
 
 
-@few(60)
+@few(30)
 @given(TYPES, st.randoms(use_true_random=False))
 def test_values_survive_json(kind, rng):
     value = kind.sample_value(rng)
     assert repr(kind.check_value(json.loads(json.dumps(value)))) == repr(value)
 
 
-@few(60)
+@few(30)
 @given(TYPES, VALUES, VALUES)
 def test_equal_values_look_alike(kind, one, other):
     """A state key hashes what values look like: no two looks for one value (-0.0 and 0.0, 1 and True)."""

@@ -9,7 +9,8 @@ from functools import cache
 
 import pytest
 from crossed import crossed
-from hypothesis import given, settings
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.homeenv.bench.cases import collect_home_cases
@@ -100,7 +101,7 @@ def holds_at(home: Home, dial: Dial, text: str, value: float) -> bool:
     return compile_condition(text, home.plan).holds_in(later)
 
 
-@settings(max_examples=60, deadline=None)
+@few(30, 100)
 @given(seed=st.integers(0, 400), which=st.sampled_from(("amount", "limit")))
 def test_an_amount_and_a_limit_are_met_by_one_value_alone(seed, which):
     home = make_home(seed, HOME)
@@ -116,7 +117,7 @@ def test_an_amount_and_a_limit_are_met_by_one_value_alone(seed, which):
     assert met == [pytest.approx(wanted)]
 
 
-@settings(max_examples=60, deadline=None)
+@few(30, 100)
 @given(seed=st.integers(0, 400))
 def test_a_step_is_met_on_its_side_within_a_quarter_of_the_range(seed):
     home = make_home(seed, HOME)
@@ -161,7 +162,7 @@ def test_the_codes_of_a_colour_lie_in_its_region_and_include_the_usual_ones():
             assert any(low - 1 <= 360 * hue <= high + 1 for low, high in HUES[colour]), (colour, code)
 
 
-@settings(max_examples=60, deadline=None)
+@few(30, 100)
 @given(colour=st.sampled_from(sorted(HUES)), hue=st.floats(0, 360), saturation=st.floats(0, 100))
 def test_a_pair_of_hue_and_saturation_is_in_a_region_as_its_numbers_say(colour, hue, saturation):
     made, did = coloured_home()
@@ -202,7 +203,7 @@ def test_the_clock_is_asked_of_agents_that_know_it_only():
         assert propose(home, random.Random(0), Ask("clear", timed=True)) is not None
 
 
-@settings(max_examples=60, deadline=None)
+@few(30, 100)
 @given(clock=st.integers(0, 4_000_000_000))
 def test_the_reply_is_the_answer_and_another_moment_is_not(clock):
     home = make_home(0, HOME)

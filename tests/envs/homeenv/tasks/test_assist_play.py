@@ -36,7 +36,7 @@ def played(blueprint, style: str = "snippet", mistakes: float = 0.0):
 
 @crossed(family=FAMILIES, prompt=["brief", "full"])
 def test_the_expert_succeeds_without_a_refused_call(family, prompt):
-    for seed in range(100, 109):
+    for seed in range(100, 105):
         trajectory = played(made(family, seed, prompt=prompt))
         assert trajectory.outcome is Outcome.SUCCESS, trajectory.messages
         assert not any(step.facts.blocked for step in trajectory.steps)

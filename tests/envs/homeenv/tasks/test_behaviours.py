@@ -317,8 +317,7 @@ def follows_its_prompt(request):
     return content(say=said + " please" * request["messages"][1]["content"].count(": " + said), about=number)
 
 
-@pytest.mark.parametrize("behaviour", BEHAVIOURS)
-@pytest.mark.parametrize("language", ["en", "zh"])
+@crossed(behaviour=BEHAVIOURS, language=["en", "zh"])
 def test_an_llm_that_does_as_told_follows_the_course_of_the_scripted_user(language, behaviour):
     found = list(islice(changed(language, behaviour, 20), 4))
     with ScriptedServer(answer=follows_its_prompt) as server:

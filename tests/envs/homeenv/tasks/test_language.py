@@ -237,8 +237,7 @@ def acts_in(home: Home, rng: random.Random) -> list[Act]:
     return [action.act() for action in actions(home, rng)]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("wording", ["clear", "colloquial"])
+@crossed(language=LANGUAGES, wording=["clear", "colloquial"])
 def test_requests_name_their_device_and_keep_to_their_language(language, wording):
     rng = random.Random(0)
     for home in homes(language):
@@ -364,15 +363,16 @@ FLAWS = {
 }
 
 
+@pytest.mark.parametrize("count", [20, pytest.param(50, marks=pytest.mark.long)])
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_sentences_have_no_flaws_of_form(language):
+def test_sentences_have_no_flaws_of_form(language, count):
     recipe = mixed_recipe(language, 1.0).model_copy(update={"wordings": {"clear": 1.0, "colloquial": 1.0}, "phrasings": 6})
     # Noise repeats words, and foreign sentences are of other grammars.
     spoken = {name: weight for name, weight in recipe.families.items() if name not in ("atomic/noisy", "foreign/command")}
     recipe = recipe.model_copy(update={"families": spoken})
     short = recipe.model_copy(update={"writing": Writing(short=1.0)})
     rates = Behaviours(self_correction=1.0)
-    for seed in range(50):
+    for seed in range(count):
         for one in (recipe, short):
             blueprint = draw_courses_of_wishes(make_home_blueprint(one, "train", seed), rates, one)
             for intent in blueprint.intents:

@@ -454,7 +454,10 @@ class RefusesSchemas(ScriptedServer):
         await super()._send(send, 400 if schema else status, text, length)
 
 
-@pytest.mark.parametrize("fault", ["errors", "garbage", "halves", "stalls", "refusals"])
+@pytest.mark.parametrize(  # test_endpoint.py tries all
+    "fault",
+    ["errors", "stalls", "refusals", *(pytest.param(name, marks=pytest.mark.long) for name in ("garbage", "halves"))],
+)
 def test_a_server_that_only_fails_is_an_infra_error_and_never_the_users(blueprint, fault):
     with ScriptedServer(faults=Faults(**{fault: 1.0})) as server:
         end, usage = played(blueprint, server, timeout=0.2, deadline=1.0)

@@ -26,7 +26,8 @@ OFF = re.compile(r"\b(?:off|deactivate|stop|kill)\b")
 
 
 def found(phrase: str, text: str) -> bool:
-    return re.search(rf"(?<![a-z0-9]){re.escape(phrase)}(?![a-z0-9])", text) is not None
+    # Most are not in it, and no pattern is made of these.
+    return phrase in text and re.search(rf"(?<![a-z0-9]){re.escape(phrase)}(?![a-z0-9])", text) is not None
 
 
 def without(phrases: list[str], text: str) -> str:

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 from scene_household import scene_household
 
@@ -92,7 +93,7 @@ def test_sounds_are_found_by_time_and_word_and_show_only_sounds():
     assert len(reading.get_audio_events(SCENE, start=start).data) < len(reading.get_audio_events(SCENE).data)
 
 
-@settings(max_examples=60, deadline=None)
+@few(30, 60)
 @given(st.floats(0, SCENE.length), st.floats(0, SCENE.length))
 def test_a_part_of_the_video_shows_the_events_that_touch_it(one, other):
     start, end = sorted((round(one, 2), min(round(other, 2), SCENE.length)))
@@ -168,7 +169,7 @@ def test_times_are_read_in_every_usual_form(written, read):
     assert reading.parse_video_time(written, "start") == read
 
 
-@settings(max_examples=30, deadline=None)
+@few(15, 30)
 @given(st.integers(0, 200))
 def test_every_event_can_be_read_with_its_times_and_the_setting_but_for_what_no_tool_shows(seed):
     household = scene_household(seed)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from draws import few
 from forked import python
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from scene_household import scene_household
@@ -43,7 +44,7 @@ def scene(seed: int, situation: str, language: str = "en") -> Transcript:
     return write_transcript(household, situation if situation in playable_situations(household) else "smoke", seed)
 
 
-@settings(max_examples=40, deadline=None)
+@few(15, 40)
 @given(SCENES)
 def test_a_transcript_survives_being_written_and_read(given_scene):
     transcript = scene(*given_scene)
@@ -55,7 +56,7 @@ def test_a_household_carries_its_transcript_in_its_file():
     assert Household.model_validate_json(household.model_dump_json()).transcript == household.transcript
 
 
-@settings(max_examples=40, deadline=None)
+@few(15, 40)
 @given(SCENES)
 def test_everything_that_a_caption_says_is_a_fact_and_every_fact_of_an_event_is_in_its_caption(given_scene):
     transcript = scene(*given_scene)
@@ -72,7 +73,7 @@ def test_everything_that_a_caption_says_is_a_fact_and_every_fact_of_an_event_is_
             assert name.casefold() in captions[fact.event_id]
 
 
-@settings(max_examples=40, deadline=None)
+@few(15, 40)
 @given(SCENES)
 def test_a_state_has_one_value_at_a_time_from_the_start_to_the_end(given_scene):
     transcript = scene(*given_scene)
@@ -86,7 +87,7 @@ def test_a_state_has_one_value_at_a_time_from_the_start_to_the_end(given_scene):
         assert all(before[1] == after[0] for before, after in zip(known, known[1:]))
 
 
-@settings(max_examples=40, deadline=None)
+@few(15, 40)
 @given(SCENES)
 def test_who_acts_is_in_view_in_the_zone_of_the_event(given_scene):
     transcript = scene(*given_scene)
@@ -98,7 +99,7 @@ def test_who_acts_is_in_view_in_the_zone_of_the_event(given_scene):
             assert here == [fact.zone], (fact, here)
 
 
-@settings(max_examples=40, deadline=None)
+@few(15, 40)
 @given(SCENES)
 def test_no_two_things_have_one_name_and_no_fact_one_id(given_scene):
     transcript = scene(*given_scene)
@@ -106,7 +107,7 @@ def test_no_two_things_have_one_name_and_no_fact_one_id(given_scene):
     assert len({fact.id for fact in transcript.facts}) == len(transcript.facts)
 
 
-@settings(max_examples=40, deadline=None)
+@few(15, 40)
 @given(SCENES)
 def test_what_is_inferred_rests_on_facts_and_is_nowhere_stated(given_scene):
     transcript = scene(*given_scene)
@@ -116,7 +117,7 @@ def test_what_is_inferred_rests_on_facts_and_is_nowhere_stated(given_scene):
     assert "facts" not in transcript.to_shown_json() and "inferred" not in transcript.to_shown_json()
 
 
-@settings(max_examples=40, deadline=None)
+@few(15, 40)
 @given(SCENES)
 def test_no_text_has_an_open_field(given_scene):
     transcript = scene(*given_scene)

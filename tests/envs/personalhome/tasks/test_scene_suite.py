@@ -95,7 +95,7 @@ def test_the_expert_sees_all_evidence_and_is_right_and_lazy_agents_are_not(langu
             assert not played(blueprint, "unknown").success
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.long)])
 def test_evidence_of_scenes_can_be_shown_and_proactive_tasks_begin_with_the_summary(language):
     for blueprint in blueprints(language):
         scene = {id for id in blueprint.task.evidence if id.startswith("scene:")}

@@ -406,7 +406,7 @@ def middle(task) -> int | None:
 # Features
 
 
-@both
+@either
 def test_features_lie_in_three_tiers_with_margins(language):
     for made in blueprints("features", language):
         task, home = made.task, made.household

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.app.chat.session import (
@@ -108,7 +109,7 @@ def first_light(session: ChatSession) -> str:
 
 
 @pytest.mark.parametrize("name", ["keywords", "random"])
-@settings(max_examples=25)
+@few(12, 25)
 @given(deeds=st.lists(st.one_of(st.sampled_from(SENTENCES), st.just("/undo")), max_size=8))
 def test_what_was_taken_back_leaves_no_trace(name: str, deeds: list[str]) -> None:
     session, kept = of(name), list[str]()

@@ -86,7 +86,7 @@ def qwen(tmp_path_factory) -> tuple[Path, dict[str, torch.Tensor]]:
     return path, write_qwen(path)
 
 
-@pytest.fixture(scope="module", params=["qwen3", "llama"])
+@pytest.fixture(scope="module", params=[pytest.param("qwen3", marks=pytest.mark.long), "llama"])
 def exported(request, tmp_path_factory) -> Path:
     """A model's folder with its GGUF file, which homerl wrote."""
     folder = tmp_path_factory.mktemp("base")
@@ -366,7 +366,8 @@ def test_a_base_is_found_by_its_names_and_by_a_shipped_model_on_it():
         base_models.find_base("SmolLM2")
 
 
-def test_the_command_says_the_digest_or_what_was_meant(base, monkeypatch):
+def test_the_command_says_the_digest_or_what_was_meant(at_hand, monkeypatch):
+    base = at_hand
     monkeypatch.setattr(base_models, "BASES", {base.hub: base})
     done = homerl("make-base", "Tiny-Qwen")
     assert done.code == 0 and f"{base.base_folder}: SHA-256 of {WEIGHTS} {base.weights[WEIGHTS]}" in done.out

@@ -127,7 +127,7 @@ def test_other_families_too(family):
 
 
 def test_weights_keep_their_names_and_a_model_generates_as_before():
-    model = made()
+    model = made(num_hidden_layers=2)
     names, compiled, entered = list(model.state_dict()), CompiledLayers(model, "eager"), []
     updated(model, 1, packed(PLAIN, compiled))
     graphs = counters["stats"]["unique_graphs"]
@@ -185,7 +185,7 @@ def test_memory_that_lacks_while_a_layer_is_compiled_halves_the_passes_and_layer
 
 
 def test_another_error_of_a_pass_is_raised():
-    model = made()
+    model = made(num_hidden_layers=1)
     updates = packed(PLAIN, CompiledLayers(model, "eager"))
     with pytest.raises(ZeroDivisionError):
         updates.train_on_sequences(model, group(1), lambda members, scored: 1 // 0)

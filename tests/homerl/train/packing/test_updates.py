@@ -12,6 +12,7 @@ import psutil
 import pytest
 import torch
 from accelerate import Accelerator
+from crossed import crossed
 from draws import few
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,6 +135,7 @@ def close(model: Any, sequences: Sequence[TokenSequence], made: PackedUpdates) -
 
 
 anything = few(12, 100)
+kernels = few(6, 100)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -224,7 +226,7 @@ def flash(query, key, value, cu_q, cu_k, max_q, max_k, softmax_scale=None, causa
     ("name", "varlen"),
     [("full", torchs), ("full", torchs_first), ("even heads", torchs), ("even heads", torchs_first), ("window", torchs)],
 )
-@anything
+@kernels
 @given(groups())
 def test_torchs_varlen_attention_is_called_right(name, varlen, sequences):
     with pytest.MonkeyPatch.context() as patch:
@@ -232,9 +234,8 @@ def test_torchs_varlen_attention_is_called_right(name, varlen, sequences):
         close(MODELS[name], sequences, updates(kernel="varlen"))
 
 
-@pytest.mark.parametrize("name", ["full", "window"])
-@pytest.mark.parametrize("package", ["flash_attention_2", "flash_attention_3"])
-@anything
+@crossed(name=["full", "window"], package=["flash_attention_2", "flash_attention_3"])
+@kernels
 @given(groups())
 def test_flash_attention_is_called_right(package, name, sequences):
     asked: list[str] = []
