@@ -116,7 +116,7 @@ def test_each_trial_of_the_shipped_sweep_has_a_folder_of_its_own(tmp_path, monke
     from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
 
     sweep = yaml.safe_load((shipped_recipe_folder() / "wandb/sweep.yaml").read_text())
-    drawn = {"rlve.learning_rate": {"value": 1e-6}, "rlve.kl": {"value": 0.001}}
+    drawn = {"rlve.learning_rate": {"value": 1e-5}, "rlve.kl": {"value": 0.001}}
     assert drawn.keys() == sweep["parameters"].keys()
     words = create_sweep_command(sweep["command"])
     at = words.index("${args}")
@@ -128,4 +128,4 @@ def test_each_trial_of_the_shipped_sweep_has_a_folder_of_its_own(tmp_path, monke
     for trial in ("abc", "xyz"):
         monkeypatch.setenv("WANDB_RUN_ID", trial)
         recipe = load_recipe(name, overrides)
-        assert (recipe.out, recipe.rlve.learning_rate, recipe.rlve.kl) == (Path("runs/sweep", trial), 1e-6, 0.001)
+        assert (recipe.out, recipe.rlve.learning_rate, recipe.rlve.kl) == (Path("runs/sweep", trial), 1e-5, 0.001)

@@ -84,7 +84,7 @@ def test_an_air_conditioner_whose_room_stays_as_it_is_is_warned_of(tmp_path):
 def test_the_example_of_the_guide_is_clean(tmp_path):
     guide = (Path(__file__).parents[4] / "docs" / "devices.md").read_text()
     report = check(tmp_path, lamp=guide.split("```yaml\n")[1].split("```")[0])
-    assert not report.findings and [spec.name for spec in report.specs] == ["desk_lamp"]
+    assert not report.findings and [spec.name for spec in report.specs] == ["reading_lamp"]
     listed = {
         name for line in guide.splitlines() if line.startswith("| ") for name in line.split("|")[2].replace(",", " ").split()
     }
