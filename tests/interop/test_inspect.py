@@ -5,6 +5,7 @@ It needs the package `inspect-ai`, which is in the extra `interop`.
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ inspect_ai = pytest.importorskip("inspect_ai")
 from inspect_ai.log import EvalLog, read_eval_log  # noqa: E402
 from inspect_ai.model import ChatCompletionChoice, ChatMessage, ChatMessageAssistant, ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.tool import ToolCall  # noqa: E402
-from replayed_replies import StoredReplies  # noqa: E402
+from replayed_replies import StoredReplies, serve_stored_replies  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 import homerl  # noqa: E402
@@ -116,11 +117,23 @@ def test_epochs_are_the_runs_of_the_benchmark(tmp_path):
 
 
 def test_the_command_line_finds_a_suite_by_its_name(tmp_path):
-    command = [Path(sys.executable).with_name("inspect"), "eval", "homerl/smarthome_bench", "--model", "mockllm/model"]
-    done = subprocess.run([*command, "-T", "count=1", "--log-dir", tmp_path], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (log,) = map(read_eval_log, map(str, tmp_path.iterdir()))
-    assert (log.status, log.results.total_samples) == ("success", 1)
+    env = next(iter(homerl.load_suite(SUITE, count=1))).start()
+    while not env.done:
+        env.step("I cannot do that.")
+    command = [
+        Path(sys.executable).with_name("inspect"),
+        "eval",
+        "homerl/smarthome_bench",
+        "--model",
+        "openai-api/home/stored",
+    ]
+    with serve_stored_replies([env.trajectory()]) as url:
+        command += ["--model-base-url", url, "-T", "count=1", "--log-dir", tmp_path / "logs"]
+        variables = os.environ | {"HOME_API_KEY": "none"}
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    (log,) = [read_eval_log(str(path)) for path in (tmp_path / "logs").iterdir()]
+    assert log.status == "success", done.stdout + done.stderr
+    assert [sample.scores["score_home"].value["success"] for sample in log.samples] == [0]
 
 
 def test_each_suite_is_a_task_and_its_schemas_lose_nothing():
