@@ -300,7 +300,7 @@ class Suite(ABC):
 
     Example:
         class LampBench(Suite):
-            name, settings, instance = "lamp-bench", ("plain",), LampInstance
+            name, settings, instance = "my-lamps", ("plain",), LampInstance
 
             def build(self, seed, language, dropped, progress):
                 return 10, (make_instance(seed, number) for number in range(10))

@@ -319,7 +319,8 @@ def test_a_disk_that_fills_during_training_is_said(dialogues, tmp_path, room):
     with full_disk(room):
         command = [sys.executable, "-m", "homerl", "run", str(tmp_path / "sft.yaml")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 2 and "make room" in done.stderr and len(done.stderr.splitlines()) == 2
+    checking, *error = done.stderr.splitlines()
+    assert done.returncode == 2 and "checking the recipe" in checking and "make room" in error[-1] and len(error) == 2
 
 
 @pytest.mark.long

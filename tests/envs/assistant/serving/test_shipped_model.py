@@ -54,7 +54,9 @@ def test_the_commands_of_the_page_make_a_gguf_file_and_an_agent_that_it_answers(
     block = next(
         text for text in re.findall(r"^```\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S) if "base_model" in text
     )
-    lines = [shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("homerl ")]
+    lines = [
+        shlex.split(line, comments=True) for line in block.replace("\\\n", "").splitlines() if line.startswith("homerl ")
+    ]
     export, (*serve, _), (_, _, _, url, *more, _, _) = lines
     environment, more = os.environ | {"HA_TOKEN": TOKEN}, [*more, "--patience", str(WAIT)]
     here = {"cwd": tmp_path, "env": environment}
