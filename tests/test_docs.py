@@ -604,7 +604,7 @@ def broken_lamps(folder: Path) -> None:
 
 
 def right_lamp(folder: Path) -> None:
-    (folder / "my_devices/desk_lamp.yaml").write_text(lamp())
+    (folder / "my_devices/lamp.yaml").write_text(lamp())
 
 
 def first_lamp(folder: Path) -> None:

@@ -21,7 +21,8 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
+from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -326,8 +327,11 @@ def _override_everywhere(document: Document, key: tuple[str, ...], value: Any) -
         known = sorted({path[-1] for path in document.lines if path and isinstance(path[-1], str)})
         flag = ".".join((f"--{EVERY}", *key))
         remedy = did_you_mean((key or ("",))[-1], known)
-        if len(key) > 1 and key[-2] in known:  # a mapping is merged with what stands there
-            remedy = f"to add it, write {flag.rpartition('.')[0]} '{{{key[-1]}: ...}}'"
+        above = [path for path in document.lines if key[:-1] and path[1 - len(key) :] == key[:-1]]
+        if any(
+            isinstance(reduce(getitem, path, document.data), Mapping) for path in above
+        ):  # where the value would be merged
+            remedy += f"; to add it, write {flag.rpartition('.')[0]} '{{{key[-1]}: ...}}'"
         raise InputError(f"{flag}: the recipe writes no such key", COMMAND_LINE, remedy)
     data = document.data
     for path in places:

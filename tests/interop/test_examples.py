@@ -17,7 +17,7 @@ import pytest
 import homerl
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = [*sorted((ROOT / "interop/examples").iterdir()), ROOT / "recipes/openenv/train_grpo.py"]
+EXAMPLES = [*sorted((ROOT / "interop/examples").glob("*.*")), ROOT / "recipes/openenv/train_grpo.py"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

@@ -120,7 +120,7 @@ class PanelsCallback(TrainerCallback):
         if not state.is_world_process_zero or not logs or "success" not in logs:
             return
         sections, step = sort_into_sections(logs), {"train/global_step": state.global_step}
-        # A curve for each step would be sixty: W&B gets them as one table, and all are in metrics.jsonl and the report.
+        # A curve for each step would be sixty. W&B gets one table; the others get none, since the report draws them.
         by_section = {name: value for name, value in sections.items() if "_by_step/" not in name}
         if "wandb" in self.reporters:
             import wandb
