@@ -605,6 +605,7 @@ def broken_lamps(folder: Path) -> None:
 
 def right_lamp(folder: Path) -> None:
     (folder / "my_devices/lamp.yaml").write_text(lamp())
+    (folder / "my_devices/typo.yaml").unlink(missing_ok=True)
 
 
 def first_lamp(folder: Path) -> None:
@@ -651,6 +652,7 @@ BEFORE: dict[
     "homerl check-devices my_devices/": broken_lamps,
     "homerl check-devices my_devices": first_lamp,
     "from homerl.envs.homeenv.sim import Entity": right_lamp,
+    "accelerate launch recipes/quickstart.yaml --out runs/lamp": right_lamp,
 }
 
 
