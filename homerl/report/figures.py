@@ -172,7 +172,10 @@ class FigureTable:
     def to_markdown(self) -> str:
         """The table for a card."""
         rules = ["---:" if column.right else "---" for column in self.columns]
-        rows = [[str(column.write(value)) for column, value in cells] for _, cells in self._shown_cells()]
+        rows = [
+            ["" if value is None else str(column.write(value)) for column, value in cells]
+            for _, cells in self._shown_cells()
+        ]
         headings = [column.heading or "" for column in self.columns]
         return "\n".join(f"| {' | '.join(row)} |" for row in (headings, rules, *rows))
 

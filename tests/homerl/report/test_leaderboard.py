@@ -81,10 +81,10 @@ def test_results_stay_in_the_file_and_a_markdown_page_keeps_what_is_around(run: 
     page = tmp_path / "board.md"
     assert homerl("bench", "publish", run, "--out", page, "--name", "first").code == 0
     page.write_text("Before.\n\n" + page.read_text() + "\nAfter.\n")
-    assert homerl("bench", "publish", run, "--out", page, "--name", "second").code == 0
+    assert homerl("bench", "publish", run, "--out", page, "--name", "second", "--parameters", "134515008").code == 0
     assert [row["model"] for row in results_in(tmp_path / "board.json")] == ["first", "second"]
     assert page.read_text().startswith("Before.") and page.read_text().endswith("After.\n")
-    assert "| first |" in page.read_text() and "| second |" in page.read_text()
+    assert "| first |  |" in page.read_text() and "| second | 135M |" in page.read_text()
     before = page.read_bytes()
     assert homerl("bench", "publish", "--out", page).code == 0 and page.read_bytes() == before
     page.write_text("Without marks.\n")
