@@ -328,9 +328,8 @@ def _override_everywhere(document: Document, key: tuple[str, ...], value: Any) -
         flag = ".".join((f"--{EVERY}", *key))
         remedy = did_you_mean((key or ("",))[-1], known)
         above = [path for path in document.lines if key[:-1] and path[1 - len(key) :] == key[:-1]]
-        if any(
-            isinstance(reduce(getitem, path, document.data), Mapping) for path in above
-        ):  # where the value would be merged
+        # A mapping that stands there is merged with the value.
+        if any(isinstance(reduce(getitem, path, document.data), Mapping) for path in above):
             remedy += f"; to add it, write {flag.rpartition('.')[0]} '{{{key[-1]}: ...}}'"
         raise InputError(f"{flag}: the recipe writes no such key", COMMAND_LINE, remedy)
     data = document.data

@@ -159,7 +159,7 @@ def do(home: MatterHome, deed: str, what, number: int):
 def assert_alike(fast: MatterHome, slow: MatterHome) -> None:
     assert (fast.tick, fast.workflows) == (slow.tick, slow.workflows)
     for room in fast.plan.rooms:
-        assert fast.room_state(room) == pytest.approx(slow.room_state(room), abs=TOLERANCE, rel=1e-8), room
+        assert fast.room_state(room) == pytest.approx(slow.room_state(room), abs=TOLERANCE, rel=1e-9), room
     for device in fast.plan.devices.values():
         mine, theirs = fast.shown_attributes(device), slow.shown_attributes(slow.plan.devices[device.id])
         for key, value in mine.items():

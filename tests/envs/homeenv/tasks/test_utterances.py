@@ -62,8 +62,8 @@ def flaws(text: str, intent: Intent, blueprint: Blueprint, home: Home) -> Iterat
     if intent.factors.noise == "noisy":  # a name may be split: "attic bed room"
         own += [part for name in own for part in name.split()] + [name[:2] for name in own if not name.isascii()]
     bare = phrases_to_numbers(without(own, text))
-    if intent.family != "foreign":  # "den" is a room in English, and an article in German
-        yield from (f"names {name}, which is not there" for name in names(blueprint.language) if found(name, bare))
+    known = names(blueprint.language) - ({"den"} if intent.family == "foreign" else set())  # in German it is an article
+    yield from (f"names {name}, which is not there" for name in known if found(name, bare))
     if code := CODE.search(text):
         yield f"leaks {code.group()}"
     said = {number.value for number in find_numbers(bare)}
