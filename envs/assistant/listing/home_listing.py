@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeGuard
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from homerl.envs.core.model import Model
 
 CONFIG = "get_config"
 FLOORS = "config/floor_registry/list"
@@ -73,13 +75,7 @@ class ImportNote(NamedTuple):
     minor: bool = False
 
 
-class FrozenModel(BaseModel):
-    """Data that nobody changes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RegistryRow(FrozenModel):
+class RegistryRow(Model):
     """A row of a registry, which has more keys."""
 
     model_config = ConfigDict(extra="ignore")
@@ -103,7 +99,7 @@ class ListedArea(RegistryRow):
     floor_id: str | None = None
 
 
-class ListedEntity(FrozenModel):
+class ListedEntity(Model):
     """One thing that has a state. Without a registry entry it has no area, device, labels or aliases."""
 
     entity_id: str
@@ -130,7 +126,7 @@ class ListedEntity(FrozenModel):
         return entity_domain(self.entity_id)
 
 
-class Listing(FrozenModel):
+class Listing(Model):
     """The answers of one Home Assistant: its version, and for each command the result."""
 
     version: str
