@@ -138,16 +138,9 @@ SAID = (  # what a template may consist of
     nodes.Call, nodes.Filter, nodes.Getattr, nodes.Getitem, nodes.Keyword, nodes.Test,
 )  # fmt: skip
 OFF_SENSES = frozenset("locked turned_off stopped_moving unoccupied not_occupied".split())  # that begin with no `no`
-DEVICE_STATES: dict[str, dict[str, str]] = {  # by domain and type: the state that is reached
-    "cover": {"opened": "open"},
-    "lock": {},
-    "alarm_control_panel": {},
-    "vacuum": {},
-    "media_player": {"turned_on": "on", "turned_off": "off"},
-    "lawn_mower": {},
-    "device_tracker": {},
-    "person": {},
-}
+NAMED_BY_TYPE = frozenset(  # domains whose types of triggers and conditions are the states that are reached
+    "cover lock alarm_control_panel vacuum media_player lawn_mower device_tracker person".split()
+)
 DEVICE_ATTRIBUTES = {  # by domain and type: the attribute whose number is compared
     ("cover", "position"): "current_position",
     ("cover", "tilt_position"): "current_tilt_position",
@@ -572,10 +565,10 @@ def _read_bounds(text: Mapping[str, Any], domain: str, kind: str) -> dict[str, A
 
 def _state_of_type(domain: str, kind: str) -> str:
     """The state of an entity of a domain for what a type of a device trigger or condition tells."""
-    if domain in DEVICE_STATES:
-        return DEVICE_STATES[domain].get(kind, kind)
     if kind in ("turned_on", "turned_off", "on", "off"):
         return kind.removeprefix("turned_")
+    if domain in NAMED_BY_TYPE:
+        return "open" if kind == "opened" else kind
     if domain == "binary_sensor":
         off = kind in OFF_SENSES or (kind.startswith(("no_", "not_")) and kind != "not_locked")
         return "off" if off else "on"
