@@ -50,17 +50,6 @@ class MatcherFirst:
         """The name in records."""
         return f"hassil, then {self.agent.name}"
 
-    @property
-    def told(self) -> Callable[[str], None] | None:
-        """Who hears the other agent's message as it is written, if that can be heard."""
-        told: Callable[[str], None] | None = getattr(self.agent, "told", None)
-        return told
-
-    @told.setter
-    def told(self, told: Callable[[str], None] | None) -> None:
-        if hasattr(self.agent, "told"):
-            self.agent.told = told
-
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """The matcher's calls and then its "Done.", or what the other agent says."""
         begun = time.perf_counter()

@@ -350,7 +350,8 @@ class Caretaker:
         episode.messages += recent_messages(sentence.dialogue)[:-1]
         agent, ids = self.agents(), SpokenIds(seen.home, tool_names(episode.world.tools))
         tried, kind_search = list[tuple[ToolAttempt, ...]](), None
-        if sentence.speak and isinstance(agent, StreamingAgent):
+        model = agent.agent if isinstance(agent, MatcherFirst) else agent
+        if sentence.speak and isinstance(model, StreamingAgent):
             known = list[SentenceKind]()
 
             def is_heard_as_written(text: str) -> bool:
@@ -368,7 +369,7 @@ class Caretaker:
                 return known[0]
 
             exchange.speaking = SentenceSpeaker(sentence.speak, is_heard_as_written)
-            agent.told = exchange.speaking.hear_text
+            model.told = exchange.speaking.hear_text
             kind_search = asyncio.create_task(find_kind_and_speak(exchange.speaking))  # while the agent begins
             ends.push_async_callback(_end_task, kind_search)
         prompt = prompt_before_dialogue(episode)
