@@ -108,10 +108,8 @@ class ListedEntity(Model):
     area_id: str | None  # its own, else its device's
     device_id: str | None
     labels: tuple[str, ...]
-    platform: str | None
     category: str | None  # `config` or `diagnostic`: of no interest to a speaker
     hidden: bool
-    exposed: bool  # to Assist
     state: str
     attributes: dict[str, Any]
     services: tuple[str, ...]  # as `light.turn_on`
@@ -184,10 +182,8 @@ class Listing(Model):
             area_id=self.area_of_entity(name),
             device_id=entry.get("device_id"),
             labels=tuple(entry.get("labels", ())),
-            platform=entry.get("platform"),
             category=entry.get("entity_category"),
             hidden=entry.get("hidden_by") is not None,
-            exposed=bool(self.sources[EXPOSED]["exposed_entities"].get(name, {}).get(ASSIST)),
             state=state["state"],
             attributes=complete_light_attributes(attributes) if name.startswith("light.") else attributes,
             services=services,
