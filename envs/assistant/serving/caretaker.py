@@ -306,7 +306,7 @@ class Caretaker:
     async def _wait_for_turn(self, asker: Asker) -> AsyncIterator[None]:
         """The turn to act in the real home. One acts at a time."""
         try:
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + asker.remaining_seconds):
+            async with asyncio.timeout(asker.until - time.monotonic()):
                 await self._turn.acquire()
         except TimeoutError:
             raise AskerGone("others had their turn") from None

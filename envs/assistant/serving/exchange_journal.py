@@ -70,11 +70,6 @@ class Asker:
     until: float
     gone: Callable[[], Awaitable[bool]] = never_gone
 
-    @property
-    def remaining_seconds(self) -> float:
-        """The seconds that the asker waits on."""
-        return max(0.0, self.until - monotonic())
-
     async def require_waiting(self) -> None:
         """Raise `AskerGone` if the asker does not wait any more."""
         if monotonic() > self.until:
