@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from homerl.envs.assistant.listing.room_and_device_names import SPACELESS, full_device_names, normalize_text, room_names
 from homerl.envs.assistant.serving.consent import denying_words
 from homerl.envs.assistant.serving.kind_words import kind_words, split_words
+from homerl.envs.assistant.serving.reply_text import QUESTION_MARKS
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call
@@ -34,8 +35,6 @@ from homerl.play.episode import Episode
 from homerl.play.loop import Agent, replies_from
 from homerl.play.situation import Reply
 from homerl.worlds.contract import FirstAgent, FirstAgentTally
-
-QUESTION = ("?", "？", ";", "؟")
 
 
 class MatcherFirst:
@@ -49,17 +48,6 @@ class MatcherFirst:
     def name(self) -> str:
         """The name in records."""
         return f"hassil, then {self.agent.name}"
-
-    @property
-    def told(self) -> Callable[[str], None] | None:
-        """Who hears the other agent's message as it is written, if that can be heard."""
-        told: Callable[[str], None] | None = getattr(self.agent, "told", None)
-        return told
-
-    @told.setter
-    def told(self, told: Callable[[str], None] | None) -> None:
-        if hasattr(self.agent, "told"):
-            self.agent.told = told
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """The matcher's calls and then its "Done.", or what the other agent says."""
@@ -94,7 +82,7 @@ FIRST = FirstAgent("hassil", "homeenv", _put_matcher_first)
 def calls_for_matcher(episode: Episode, language: str) -> list[Call]:
     """The calls of the last sentence if it is the matcher's to take; none if it is the other agent's."""
     said, before = episode.messages[-1]["content"], [one for one in episode.messages if one["role"] == "assistant"]
-    if before and str(before[-1].get("content") or "").rstrip().endswith(QUESTION):
+    if before and str(before[-1].get("content") or "").rstrip().endswith(QUESTION_MARKS):
         return []
     return match_certain_calls(home_situation_of(episode).home, said, language, placed=not before)
 

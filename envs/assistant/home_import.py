@@ -36,6 +36,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ from homerl.envs.assistant.automations.held_states import count_held_states, fin
 from homerl.envs.assistant.entities_beside import strip_listing_for_guard
 from homerl.envs.assistant.listing import listing_files as fixtures
 from homerl.envs.assistant.listing.entity_capabilities import Forms
-from homerl.envs.assistant.listing.entity_products import bare_product, generic_product, product_of_entity
+from homerl.envs.assistant.listing.entity_products import bare_product, product_of_entity
 from homerl.envs.assistant.listing.home_listing import (
     AREAS,
     BESIDE,
@@ -184,9 +185,14 @@ def _make_device(
     It is of the first product that works: that of its domain, a generic one, or its bare state.
     """
     failed: list[ImportNote] = []
-    for make in (product_of_entity, generic_product, lambda entity, forms, measures: bare_product(entity)):
+    makers = (
+        partial(product_of_entity, entity, forms, measures),
+        partial(product_of_entity, entity, forms, measures, generic=True),
+        partial(bare_product, entity),
+    )
+    for make in makers:
         try:
-            spec, link, notes = make(entity, forms, measures)
+            spec, link, notes = make()
             device = Device(entity.entity_id, name, room, spec)
             values = _values_to_begin_with(device, entity, link, notes)
             # it is tried for a while in a home of its own

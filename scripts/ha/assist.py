@@ -76,7 +76,8 @@ async def assist(http: httpx.AsyncClient, client: HomeAssistantClient) -> dict[s
 
 async def _said(client: HomeAssistantClient, sentence: str) -> dict[str, Any]:
     try:
-        return await client.process_conversation(sentence, language="en")
+        answer: dict[str, Any] = await client.call_command("conversation/process", text=sentence, language="en")
+        return answer
     except HomeAssistantError as error:
         return {"error": error.said}
 

@@ -17,6 +17,7 @@ from typing import Any
 from homerl.envs.assistant.automations.automation_templates import OF_TRIGGER, TemplateValue, value_to_number, value_to_text
 from homerl.envs.assistant.automations.automation_text import (
     BESIDE,
+    DATA,
     QUIET,
     TELLING,
     UnreadableAutomation,
@@ -285,7 +286,7 @@ class ActionWriter:
                 self.outside.append(service)
             return []
         given: dict[str, Any] = {}
-        for key in ("data", "data_template", "service_data"):
+        for key in DATA:
             given |= part if isinstance(part := text.get(key), Mapping) else {}
         target = part if isinstance(part := text.get("target"), Mapping) else {}
         data = {key: value for key, value in given.items() if key != "entity_id"}

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from homerl.envs.assistant.automations.automation_text import NESTED, NESTING, TELLING, find_hidden_key
+from homerl.envs.assistant.automations.automation_text import DATA, NESTED, NESTING, TELLING, find_hidden_key
 from homerl.envs.assistant.automations.named_entities import (
     CLOCK_SENSORS,
     FIRED,
@@ -40,7 +40,6 @@ FORMS = frozenset(  # keys by which an action is known, also one that acts on no
     "set_conversation_response sequence conditions while until count for_each".split()
 ) | {*NESTING}
 NAMELESS = ("trigger", "platform", "id", "event_type", "domain", "type", "variables")  # keys that name no entity
-DATA = ("data", "data_template", "service_data")
 AUTOMATION = "automation"
 BASIC = "homeassistant.turn_on"  # a service that hands on what it does to those of each entity
 

@@ -121,6 +121,7 @@ ACTIONS = ("then", "else", "default", "sequence", "parallel")  # keys under whic
 BRANCHES = ("choose", "repeat")  # and those under which it holds parts with a sequence of others
 NESTING = (*ACTIONS, *BRANCHES)
 NESTED = "triggers"  # the key under which a trigger holds others
+DATA = ("data", "data_template", "service_data")  # keys under which an action gives data to a service
 
 TELLING = frozenset(  # domains whose services only tell or keep something
     "notify persistent_notification logbook system_log logger recorder frontend browser_mod tts telegram_bot html5 backup "
@@ -138,16 +139,9 @@ SAID = (  # what a template may consist of
     nodes.Call, nodes.Filter, nodes.Getattr, nodes.Getitem, nodes.Keyword, nodes.Test,
 )  # fmt: skip
 OFF_SENSES = frozenset("locked turned_off stopped_moving unoccupied not_occupied".split())  # that begin with no `no`
-DEVICE_STATES: dict[str, dict[str, str]] = {  # by domain and type: the state that is reached
-    "cover": {"opened": "open"},
-    "lock": {},
-    "alarm_control_panel": {},
-    "vacuum": {},
-    "media_player": {"turned_on": "on", "turned_off": "off"},
-    "lawn_mower": {},
-    "device_tracker": {},
-    "person": {},
-}
+NAMED_BY_TYPE = frozenset(  # domains whose types of triggers and conditions are the states that are reached
+    "cover lock alarm_control_panel vacuum media_player lawn_mower device_tracker person".split()
+)
 DEVICE_ATTRIBUTES = {  # by domain and type: the attribute whose number is compared
     ("cover", "position"): "current_position",
     ("cover", "tilt_position"): "current_tilt_position",
@@ -222,7 +216,7 @@ def find_hidden_key(part: Any, key: str = "") -> str | None:
         return key
     if isinstance(part, Mapping):
         # a variable is read when it is used, and so is what a script is given
-        given = ("data", "data_template", "service_data") if _runs_script(part) else ()
+        given = DATA if _runs_script(part) else ()
         parts = [
             (name, one)
             for name, one in part.items()
@@ -256,7 +250,7 @@ def _kind_of_part(text: Any, *keys: str) -> str:
 
 def _list_entity_ids(action: Mapping[str, Any]) -> Iterator[str]:
     """The entities that the call of a service names by their ids, whatever the service means by them."""
-    for place in (action, *(action.get(key) for key in ("target", "data", "data_template", "service_data"))):
+    for place in (action, *(action.get(key) for key in ("target", *DATA))):
         for key, value in place.items() if isinstance(place, Mapping) else ():
             if str(key).endswith("entity_id"):
                 yield from (one for one in (value if isinstance(value, list) else [value]) if is_entity_id(one))
@@ -434,7 +428,7 @@ class _Keeper:
         domain = entity_domain(service)
         known["target"] = lambda told: self.keep_target(told, None if domain in ("", "homeassistant") else (domain,))
         known["scene"] = self.keep_ids  # short for `scene.turn_on`
-        known |= dict.fromkeys(("data", "data_template", "service_data"), lambda told: self.keep_service_data(told, service))
+        known |= dict.fromkeys(DATA, lambda told: self.keep_service_data(told, service))
         conditions, actions = _keep_each(self.keep_condition), _keep_each(self.keep_action)
         known["continue_on_error"] = self.keep_value
         known |= {"if": conditions, "delay": self.keep_value, "stop": lambda told: True, "variables": self.keep_variables}
@@ -572,10 +566,10 @@ def _read_bounds(text: Mapping[str, Any], domain: str, kind: str) -> dict[str, A
 
 def _state_of_type(domain: str, kind: str) -> str:
     """The state of an entity of a domain for what a type of a device trigger or condition tells."""
-    if domain in DEVICE_STATES:
-        return DEVICE_STATES[domain].get(kind, kind)
     if kind in ("turned_on", "turned_off", "on", "off"):
         return kind.removeprefix("turned_")
+    if domain in NAMED_BY_TYPE:
+        return "open" if kind == "opened" else kind
     if domain == "binary_sensor":
         off = kind in OFF_SENSES or (kind.startswith(("no_", "not_")) and kind != "not_locked")
         return "off" if off else "on"

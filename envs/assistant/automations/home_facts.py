@@ -14,7 +14,7 @@ from typing import Any
 from homerl.envs.assistant.automations.automation_text import UnreadableAutomation
 from homerl.envs.assistant.automations.named_entities import CLOCK_SENSORS
 from homerl.envs.assistant.listing.home_listing import entity_domain, is_entity_id
-from homerl.envs.assistant.listing.homeassistant_mapping import device_link
+from homerl.envs.assistant.listing.homeassistant_mapping import NUMBER, device_link
 from homerl.envs.assistant.privacy import PEOPLE, is_password
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import AVAILABLE
@@ -22,7 +22,6 @@ from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType
 
 STATED = re.compile(r"input_(boolean|datetime|number|select|text)\..+")  # a helper whose state is the one that is meant
-NUMBER = re.compile(r"-?\d+(\.\d+)?")
 HOME = "home"  # the only place of a person that an import keeps
 TEXTS = ("str", "enum")  # types of states that are here what they are there
 DURATION = "second"  # the unit of what may be a text there, such as `0:05:00`

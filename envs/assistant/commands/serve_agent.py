@@ -184,15 +184,17 @@ def _with_first_agent(first: str | None, agents: Callable[[], Agent], spoken: Ca
 
 def _find_homes(file: Path | None, url: str | None, token_env: str) -> tuple[Home, HomeAssistantHome | None]:
     """The twin, and the real home, or None without a `url`; then there is a `file`. Raises `InputError`."""
+    from homerl.envs.homeenv.sim.home_file import load_home
+
+    twin = load_home(file) if file else None
     if url is None:
-        assert file is not None
-        return _load_home(file), None
+        assert twin is not None
+        return twin, None
 
     from homerl.envs.assistant.home_import import fetch_listing, import_home
     from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError, HomeAssistantUnreachable, read_token
     from homerl.envs.assistant.serving.real_home import HomeAssistantHome
 
-    twin = _load_home(file) if file else None
     try:
         real = HomeAssistantHome(url, read_token(token_env))
         known = asyncio.run(real.read_known_entities())
@@ -215,12 +217,6 @@ def _find_homes(file: Path | None, url: str | None, token_env: str) -> tuple[Hom
     if left := sum(note.part == "automation" for note in imported.notes):
         console.print(f"{count_with_noun(left, 'automation')} cannot be followed; homerl import-ha lists them")
     return imported.home, real
-
-
-def _load_home(file: Path) -> Home:
-    from homerl.envs.homeenv.sim.home_file import load_home
-
-    return load_home(file)
 
 
 COMMAND = Command(

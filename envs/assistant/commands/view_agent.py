@@ -17,15 +17,15 @@ def view_agent(log: Annotated[Path, typer.Argument(help="a log of `homerl serve-
     from homerl.envs.assistant.serving.exchange_journal import OWNER_ALONE, read_journal
     from homerl.envs.assistant.serving.journal_page import render_journal_page
 
-    found = read_journal(log)
-    if found.damaged and not found.entries:
-        first = found.damaged[0]
+    entries, damaged = read_journal(log)
+    if damaged and not entries:
+        first = damaged[0]
         raise InputError(first.why, f"{log}:{first.line}", "is it a log of an agent?")
     page = page_path(log, out)
-    write_atomic(page, render_journal_page(found.entries, found.damaged))
+    write_atomic(page, render_journal_page(entries, damaged))
     page.chmod(OWNER_ALONE)
-    console.print(f"{page}: {count_with_noun(len(found.entries), 'exchange')}")
-    for line in found.damaged:
+    console.print(f"{page}: {count_with_noun(len(entries), 'exchange')}")
+    for line in damaged:
         console.print(f"{log}:{line.line} is damaged ({line.why})")
 
 

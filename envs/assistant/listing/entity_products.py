@@ -146,19 +146,6 @@ def _is_sensor(spec: DeviceSpec, entity: ListedEntity, kind: str) -> bool:
     return True
 
 
-def product_of_entity(entity: ListedEntity, forms: Forms, measures: bool = False) -> Product:
-    """The product of an entity, what its names are there, and what was not understood.
-
-    `measures`: it is the sensor that tells the air of its room. Any other sensor keeps what it shows.
-    """
-    return _make_product(choose_base_product(entity), entity, forms, measures)
-
-
-def generic_product(entity: ListedEntity, forms: Forms, measures: bool = False) -> Product:
-    """The product of an entity as if its domain had none: its attributes, and its services by their forms."""
-    return _make_product(None, entity, forms, measures)
-
-
 def bare_product(entity: ListedEntity) -> Product:
     """The product of an entity of which nothing but the state, as a text, can be told."""
     state = {"name": "state", "type": "str", "nullable": True, "read_only": True}
@@ -167,8 +154,14 @@ def bare_product(entity: ListedEntity) -> Product:
     return spec_from_json(with_own_id(spec)), Link(aliases=entity.aliases), [note]
 
 
-def _make_product(base: DeviceSpec | None, entity: ListedEntity, forms: Forms, measures: bool) -> Product:
+def product_of_entity(entity: ListedEntity, forms: Forms, measures: bool = False, generic: bool = False) -> Product:
+    """The product of an entity, what its names are there, and what was not understood.
+
+    `measures`: it is the sensor that tells the air of its room. Any other sensor keeps what it shows. `generic`: as if its
+    domain had no product: of its attributes, and of its services by their forms.
+    """
     notes: list[ImportNote] = []
+    base = None if generic else choose_base_product(entity)
     kind = entity.attributes.get("device_class")
     own_class = {"subcategory": kind} if isinstance(kind, str) else {}
     if base is None:

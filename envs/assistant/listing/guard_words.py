@@ -84,7 +84,7 @@ def _script_of_letter(letter: str) -> str:
 def has_guard_word(texts: Iterable[str], *groups: Group) -> bool:
     """Whether a text has a word of one of these groups."""
     return any(
-        _word_pattern(group).search(_strip_harmless(way))
+        _word_pattern(group).search(_harmless_pattern().sub(lambda found: found[1] or " ", way))
         for text in texts
         for way in _ways_to_write(text)
         for group in groups
@@ -174,10 +174,6 @@ def _pattern_of_writing(core: str, ends: bool, begins: bool, anywhere: bool, end
     if ends:
         return rf"(?:{left}|\b)(?:{'|'.join(found)})"
     return "|".join(one if one == text else rf"\b{one}" for one in found)
-
-
-def _strip_harmless(text: str) -> str:
-    return _harmless_pattern().sub(lambda found: found[1] or " ", text)
 
 
 @cache

@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeGuard
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from homerl.envs.core.model import Model
 
 CONFIG = "get_config"
 FLOORS = "config/floor_registry/list"
@@ -73,13 +75,7 @@ class ImportNote(NamedTuple):
     minor: bool = False
 
 
-class FrozenModel(BaseModel):
-    """Data that nobody changes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RegistryRow(FrozenModel):
+class RegistryRow(Model):
     """A row of a registry, which has more keys."""
 
     model_config = ConfigDict(extra="ignore")
@@ -103,7 +99,7 @@ class ListedArea(RegistryRow):
     floor_id: str | None = None
 
 
-class ListedEntity(FrozenModel):
+class ListedEntity(Model):
     """One thing that has a state. Without a registry entry it has no area, device, labels or aliases."""
 
     entity_id: str
@@ -112,10 +108,8 @@ class ListedEntity(FrozenModel):
     area_id: str | None  # its own, else its device's
     device_id: str | None
     labels: tuple[str, ...]
-    platform: str | None
     category: str | None  # `config` or `diagnostic`: of no interest to a speaker
     hidden: bool
-    exposed: bool  # to Assist
     state: str
     attributes: dict[str, Any]
     services: tuple[str, ...]  # as `light.turn_on`
@@ -130,7 +124,7 @@ class ListedEntity(FrozenModel):
         return entity_domain(self.entity_id)
 
 
-class Listing(FrozenModel):
+class Listing(Model):
     """The answers of one Home Assistant: its version, and for each command the result."""
 
     version: str
@@ -188,10 +182,8 @@ class Listing(FrozenModel):
             area_id=self.area_of_entity(name),
             device_id=entry.get("device_id"),
             labels=tuple(entry.get("labels", ())),
-            platform=entry.get("platform"),
             category=entry.get("entity_category"),
             hidden=entry.get("hidden_by") is not None,
-            exposed=bool(self.sources[EXPOSED]["exposed_entities"].get(name, {}).get(ASSIST)),
             state=state["state"],
             attributes=complete_light_attributes(attributes) if name.startswith("light.") else attributes,
             services=services,

@@ -40,11 +40,11 @@ from homerl.envs.assistant.listing.home_listing import (
 
 
 class HomeAssistantError(Exception):
-    """What was wrong, where, and what to do; with the command, and Home Assistant's code and message if it gave them."""
+    """What was wrong, where, and what to do; with Home Assistant's code and message if it gave them."""
 
-    def __init__(self, text: str, command: str | None = None, code: str | None = None, said: str | None = None) -> None:
+    def __init__(self, text: str, code: str | None = None, said: str | None = None) -> None:
         super().__init__(text)
-        self.command, self.code, self.said = command, code, said
+        self.code, self.said = code, said
 
 
 class HomeAssistantUnreachable(HomeAssistantError):
@@ -151,7 +151,7 @@ class HomeAssistantClient:
             )
         if code == "unauthorized":
             text += ". Use the token of an administrator."
-        raise HomeAssistantError(text, command, code, said)
+        raise HomeAssistantError(text, code, said)
 
     async def read_states(self) -> list[dict[str, Any]]:
         """The state of every entity."""
@@ -173,7 +173,7 @@ class HomeAssistantClient:
             return frozenset(name for name, to in answer["exposed_entities"].items() if to.get(ASSIST))
         except (TypeError, KeyError, AttributeError):
             what = f"{self.url} answered `{EXPOSED}` with what is no list of entities. Is a proxy in between?"
-            raise HomeAssistantError(what, EXPOSED) from None
+            raise HomeAssistantError(what) from None
 
     async def receive_events(self) -> AsyncIterator[dict[str, Any]]:
         """The events that were subscribed to, as they come. Nothing else may be asked meanwhile.
@@ -189,25 +189,12 @@ class HomeAssistantClient:
                 yield message.get("event") or {}
 
     async def call_service(
-        self,
-        domain: str,
-        service: str,
-        data: Mapping[str, Any] | None = None,
-        target: Mapping[str, Any] | None = None,
-        returns: bool = False,
+        self, domain: str, service: str, data: Mapping[str, Any], target: Mapping[str, Any], returns: bool = False
     ) -> Any:
         """Call a service (an action) and wait until Home Assistant has carried it out; its answer if it `returns` one."""
-        fields: dict[str, Any] = {"domain": domain, "service": service, "service_data": dict(data or {})}
-        if target:
-            fields["target"] = dict(target)
-        if returns:
-            fields["return_response"] = True
+        fields: dict[str, Any] = {"domain": domain, "service": service, "service_data": dict(data), "target": dict(target)}
+        fields |= {"return_response": True} if returns else {}
         return (await self.call_command("call_service", **fields)).get("response")
-
-    async def process_conversation(self, sentence: str, **fields: Any) -> dict[str, Any]:
-        """What the conversation agent answers to a sentence; `fields` are `language`, `agent_id`, `conversation_id`."""
-        answer: dict[str, Any] = await self.call_command("conversation/process", text=sentence, **fields)
-        return answer
 
     async def read_listing(self) -> Listing:
         """Everything that an importer needs of this home."""
@@ -235,7 +222,7 @@ class HomeAssistantClient:
             what = f"closed the connection at `{command}`. Has Home Assistant stopped?"
         except ValueError:
             what = f"answered `{command}` with what is no message. Is a proxy in between?"
-        raise HomeAssistantError(f"{self.url} {what}", command)
+        raise HomeAssistantError(f"{self.url} {what}")
 
 
 async def _receive_message(socket: ClientConnection) -> dict[str, Any]:

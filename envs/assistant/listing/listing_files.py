@@ -3,16 +3,13 @@
 A folder holds `listing.json` (a saved listing), or `states.json` (the answer of REST's `/api/states`) beside some of
 `area_registry`, `floor_registry`, `device_registry` and `entity_registry`, as they are in `.storage` or as WebSocket lists,
 with or without `core.`, as JSON or YAML. `services` and `config` (REST's `/api/services` and `/api/config`) are optional. In
-place of the latter there may be `core.config` or `configuration.yaml`, for the time zone and the units.
+place of the latter there may be `core.config`, for the time zone and the units.
 
 Invariants: a saved listing read again is equal; a file that cannot be used is an `InputError` with its path.
 """
 
 from __future__ import annotations
 
-import io
-import json
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,7 @@ from pydantic import ValidationError
 from homerl.envs.assistant.listing import home_listing as ha
 from homerl.envs.assistant.listing.entity_capabilities import shipped_service_forms, supported_services
 from homerl.envs.assistant.listing.home_listing import SYSTEMS, Listing, clean_listing
-from homerl.envs.core.documents import Document, InputError, read_json, read_yaml, write_atomic
+from homerl.envs.core.documents import InputError, read_json, read_yaml, write_atomic
 
 SAVED = "listing.json"
 AGAIN = "save it again with --save"
@@ -33,10 +30,8 @@ KINDS: dict[str, type] = {
 REQUIRED = {command: kind for command, kind in KINDS.items() if command != ha.AUTOMATIONS}
 WORDS: dict[type, str] = {dict: "mapping", list: "list", str: "text", bool: "truth value", int: "number", float: "number"}
 PRIVATE = 0o600  # what an owner has at home is for the owner alone to read
-WRITTEN = "configuration"  # what people write themselves; what Home Assistant tells of itself is preferred
 STEMS = {
     "states": ha.STATES,
-    WRITTEN: ha.CONFIG,
     "config": ha.CONFIG,
     "services": ha.FORMS,
     "area_registry": ha.AREAS,
@@ -45,9 +40,6 @@ STEMS = {
     "entity_registry": ha.REGISTERED,
     "exposed_entities": ha.EXPOSED,
 }
-# a tag, with its key before it, and with what follows it on its line
-TAG = re.compile(r"(?:\b(\w+): +|(?<=- ))!(\w+)(?: +(\S+))?[^\n]*$", re.MULTILINE)
-SECRETS, OPEN = "secrets.yaml", ("time_zone", "unit_system")
 ENDINGS = ("", ".json", ".yaml", ".yml")
 
 
@@ -100,31 +92,11 @@ def _find_file(folder: Path, stem: str, command: str) -> Any:
     for name in (f"{prefix}{stem}{ending}" for prefix in ("", "core.", "homeassistant.") for ending in ENDINGS):
         path = folder / name
         if path.is_file():
-            read = read_json if path.suffix not in (".yaml", ".yml") else _read_tagged_yaml if stem == WRITTEN else read_yaml
-            data = read(path).data
+            data = (read_yaml if path.suffix in (".yaml", ".yml") else read_json)(path).data
             data = data["data"] if isinstance(data, Mapping) and "key" in data and "data" in data else data
             _require_kind(data, (list,) if command == ha.STATES else (dict,) if command == ha.CONFIG else (dict, list), path)
             return data
     return None
-
-
-def _read_tagged_yaml(path: Path) -> Document:
-    """A YAML file, in which a tag of Home Assistant, such as `!include`, stands for nothing.
-
-    A `!secret` of what is read of the home (`OPEN`) is what the file of secrets beside it says. No other secret is read.
-    """
-    beside = path.with_name(SECRETS)
-    secrets = _as_mapping(read_yaml(beside).data) if beside.is_file() else {}
-
-    def stands_for(found: re.Match[str]) -> str:
-        key, tag, name = found.groups()
-        told = secrets.get(name) if tag == "secret" and key in OPEN else None
-        value = json.dumps(told) if isinstance(told, str) else "null" if name else ""
-        return f"{key}: {value}" if key else value
-
-    text = io.StringIO(TAG.sub(stands_for, path.read_text("utf-8", "replace")))
-    text.name = str(path)
-    return read_yaml(text)
 
 
 def _require_kind(data: Any, kinds: tuple[type, ...], path: Path) -> None:
@@ -153,10 +125,8 @@ def _make_listing(found: Mapping[str, Any]) -> Listing:
         if isinstance(row, dict):
             areas[at] = {"aliases": [], "floor_id": None} | row | {"area_id": row.get("area_id", row.get("id"))}
     data = found.get(ha.CONFIG) or {}
-    # REST, the file of `.storage` and `configuration.yaml` tell of the home, and the last two name its units
-    own = _as_mapping(data["homeassistant"]) if "homeassistant" in data else data
-    named = own.get("unit_system_v2", own.get("unit_system") if own is not data else None)
-    config = dict(own) | ({"unit_system": SYSTEMS[named]} if named in SYSTEMS else {})
+    named = data.get("unit_system_v2")  # in the file of `.storage`, which names the units
+    config = dict(data) | ({"unit_system": SYSTEMS[named]} if named in SYSTEMS else {})
     return Listing(
         version=str(config.get("version", "unknown")),
         sources={

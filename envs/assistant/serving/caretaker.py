@@ -59,7 +59,6 @@ from homerl.envs.assistant.serving.exchange_journal import (
     never_gone,
     replace_lone_surrogates,
 )
-from homerl.envs.assistant.serving.home_words import HomeWords
 from homerl.envs.assistant.serving.live_situation import (
     LiveBlueprint,
     LiveSituation,
@@ -150,25 +149,23 @@ class Caretaker:
         self,
         home: Home,
         agents: Callable[[], Agent],
-        real: RealHome | None,
+        real: RealHome,
         journal: AgentJournal,
         house: CaretakerSettings,
         name: str,
     ) -> None:
-        if house.mode != "shadow" and real is None:
-            raise ValueError(f"the mode {house.mode} needs a real home")
         self.agents, self.real, self.journal, self.house, self.name = agents, real, journal, house, name
         self._guard, self._turn, self._waiting = house.guard, asyncio.Lock(), WaitingProposals()
         self._acts = 0  # how often somebody had the turn to act, or the home was set up anew
         self._prompt: str | None = None  # of the sentence before
         self._heard_language = self.spoken_language
-        self.words = ReplyPhrases(house.language, self.spoken_language, real.words if real else HomeWords())
+        self.words = ReplyPhrases(house.language, self.spoken_language, real.words)
         self._move_into(home)
 
     @property
     def spoken_language(self) -> str:
         """The language of the home, which it tells once it is reached; that of the agent until then."""
-        return (self.real and self.real.spoken) or self.house.language
+        return self.real.spoken or self.house.language
 
     @property
     def home_kind(self) -> Literal["real", "simulated"]:
@@ -309,7 +306,7 @@ class Caretaker:
     async def _wait_for_turn(self, asker: Asker) -> AsyncIterator[None]:
         """The turn to act in the real home. One acts at a time."""
         try:
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + asker.remaining_seconds):
+            async with asyncio.timeout(asker.until - time.monotonic()):
                 await self._turn.acquire()
         except TimeoutError:
             raise AskerGone("others had their turn") from None
@@ -324,22 +321,20 @@ class Caretaker:
         sentence = exchange.sentence
         await sentence.asker.run_while_waiting(self._renew_home())
         home, acts = self.home, self._acts
-        if self.real is not None:
-            home = await sentence.asker.run_while_waiting(self.real.refresh_twin(home))
-            self._keep_home(home, acts)
+        home = await sentence.asker.run_while_waiting(self.real.refresh_twin(home))
+        self._keep_home(home, acts)
         home = place_speaker(home, sentence.area)
         exchange.seen = SeenHome(home, acts, find_password_fields(home))
         return exchange.seen
 
     async def _renew_home(self) -> None:
         """Move if the home was set up anew. It is told once, so nothing may come between hearing it and moving."""
-        if self.real is not None and (fresh := await self.real.take_renewed_home()) is not None:
+        if (fresh := await self.real.take_renewed_home()) is not None:
             self._move_into(fresh)
         if self._heard_language != self.spoken_language:  # in which its names mean something else
             self._heard_language = self.spoken_language
             self._guard = self._guard.with_known_home(self.home, self.spoken_language)
-        own = self.real.words if self.real else HomeWords()
-        self.words = ReplyPhrases(self.house.language, self.spoken_language, own)
+        self.words = ReplyPhrases(self.house.language, self.spoken_language, self.real.words)
 
     async def _play_in_twin(self, exchange: Exchange) -> None:
         """Let the agent act in the twin for a sentence: `turn` and `effects` tell what it did there."""
@@ -355,7 +350,8 @@ class Caretaker:
         episode.messages += recent_messages(sentence.dialogue)[:-1]
         agent, ids = self.agents(), SpokenIds(seen.home, tool_names(episode.world.tools))
         tried, kind_search = list[tuple[ToolAttempt, ...]](), None
-        if sentence.speak and isinstance(agent, StreamingAgent):
+        model = agent.agent if isinstance(agent, MatcherFirst) else agent
+        if sentence.speak and isinstance(model, StreamingAgent):
             known = list[SentenceKind]()
 
             def is_heard_as_written(text: str) -> bool:
@@ -373,7 +369,7 @@ class Caretaker:
                 return known[0]
 
             exchange.speaking = SentenceSpeaker(sentence.speak, is_heard_as_written)
-            agent.told = exchange.speaking.hear_text
+            model.told = exchange.speaking.hear_text
             kind_search = asyncio.create_task(find_kind_and_speak(exchange.speaking))  # while the agent begins
             ends.push_async_callback(_end_task, kind_search)
         prompt = prompt_before_dialogue(episode)
@@ -387,11 +383,10 @@ class Caretaker:
             if kind_search:  # so that what is spoken of a message depends on no speed
                 await asyncio.wait([kind_search])
             exchange.secrets |= secrets_in_reply(reply, seen.fields)
-            if self.real is not None:
-                needed = {*todo_lists_needed(situation.home, reply, house.toolset)} - lists
-                await read_todo_lists(self.real, needed, seen.home, situation.home)
-                lists |= needed
-                situation.answers |= await read_call_answers(self.real, situation.home, reply)
+            needed = {*todo_lists_needed(situation.home, reply, house.toolset)} - lists
+            await read_todo_lists(self.real, needed, seen.home, situation.home)
+            lists |= needed
+            situation.answers |= await read_call_answers(self.real, situation.home, reply)
             taken = len(situation.attempts)
             step = await episode.apply_reply_async(replace(reply, message=replace_lone_surrogates(reply.message)))
             situation = cast(LiveSituation, episode.situation)  # another, where the message failed and was undone
@@ -442,9 +437,8 @@ class Caretaker:
         """
         seen, turn = exchange.seen, exchange.turn
         made = turn.calls
-        if self.real is not None:
-            lists = read_todo_lists(self.real, (call.did for call in made), seen.home)
-            await exchange.sentence.asker.run_while_waiting(lists)
+        lists = read_todo_lists(self.real, (call.did for call in made), seen.home)
+        await exchange.sentence.asker.run_while_waiting(lists)
         twin = seen.home.fork()
         for at, call in enumerate(made):
             try:
@@ -460,7 +454,6 @@ class Caretaker:
     async def _carry_out(self, exchange: Exchange) -> Ending:
         """Carry out calls in the real home, and compare it with the twin. The log says first that it is about to happen."""
         self._log_ending(exchange, Ending("acting", ""))
-        assert self.real is not None
         await carry_out_exchange(self.real, exchange)
         blind = ""
         try:

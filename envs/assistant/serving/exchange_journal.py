@@ -70,11 +70,6 @@ class Asker:
     until: float
     gone: Callable[[], Awaitable[bool]] = never_gone
 
-    @property
-    def remaining_seconds(self) -> float:
-        """The seconds that the asker waits on."""
-        return max(0.0, self.until - monotonic())
-
     async def require_waiting(self) -> None:
         """Raise `AskerGone` if the asker does not wait any more."""
         if monotonic() > self.until:
@@ -321,14 +316,6 @@ class DamagedLine:
     text: str
 
 
-@dataclass(frozen=True)
-class JournalContents:
-    """What a log holds, in the order of its lines."""
-
-    entries: tuple[JournalEntry, ...] = ()
-    damaged: tuple[DamagedLine, ...] = ()
-
-
 class JournalWriteError(Exception):
     """An entry could not be written to the log; the text says why."""
 
@@ -363,11 +350,11 @@ class AgentJournal:
 
     def read_entries(self) -> list[JournalEntry]:
         """All entries, in order."""
-        return list(read_journal(self.path).entries)
+        return read_journal(self.path)[0]
 
 
-def read_journal(path: Path) -> JournalContents:
-    """A log. Raises `InputError` if there is no such file.
+def read_journal(path: Path) -> tuple[list[JournalEntry], list[DamagedLine]]:
+    """The entries of a log, and its damaged lines, in order. Raises `InputError` if there is no such file.
 
     What stands behind the last line break is being written, or was cut by a crash. It is left out if it is no entry.
     """
@@ -379,7 +366,7 @@ def read_journal(path: Path) -> JournalContents:
         read.append(unfinished)
     # the last entry of each exchange: it is `acting` if the program was stopped before it could tell the end
     entries = {(one.time, one.said): one for one in read if isinstance(one, JournalEntry)}
-    return JournalContents(tuple(entries.values()), tuple(one for one in read if isinstance(one, DamagedLine)))
+    return [*entries.values()], [one for one in read if isinstance(one, DamagedLine)]
 
 
 def _read_line(number: int, line: bytes) -> JournalEntry | DamagedLine:

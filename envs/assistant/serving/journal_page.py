@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from homerl.envs.assistant.serving.call_effects import ChangeRecord
 from homerl.envs.assistant.serving.exchange_journal import CallRecord, DamagedLine, JournalEntry
@@ -90,19 +89,15 @@ def journal_days(entries: Sequence[JournalEntry]) -> Iterator[JournalDay]:
         yield JournalDay(day, tuple(of_day))
 
 
-def _path_to_words(path: str) -> str:
-    return identifier_to_words(path).replace(".", " ")
-
-
-def _value_to_text(value: Any) -> str:
-    return "nothing" if value is None else str(value)
-
-
 def render_journal_page(
     entries: Sequence[JournalEntry], damaged: Sequence[DamagedLine] = (), simulated: bool = False
 ) -> str:
     """The page as HTML. Damaged lines of the log stand before the days, and whether the served home is `simulated`."""
-    journal = load_template(Path(__file__).with_name("journal.html.jinja"), plain=_path_to_words, value=_value_to_text)
+    journal = load_template(
+        Path(__file__).with_name("journal.html.jinja"),
+        plain=lambda path: identifier_to_words(path).replace(".", " "),
+        value=lambda value: "nothing" if value is None else str(value),
+    )
     ways = {(one.mode, one.agent) for one in entries}
     return journal.render(
         days=list(journal_days(entries)),

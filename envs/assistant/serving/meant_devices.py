@@ -154,15 +154,10 @@ def _is_same_word(word: str, heard: str) -> bool:
     if word == heard or word == f"{heard}s" or heard == f"{word}s":
         return True
     if SPACELESS.search(word):
-        return word in heard or _shares_run(word, heard)
+        return word in heard or (len(word) > 2 and word[-2:] in heard)  # two letters that stand together
     if (len(word) >= WITHIN and word in heard) or (len(heard) > WITHIN and heard in word):
         return True
     return min(len(word), len(heard)) >= LONG and SequenceMatcher(None, word, heard).ratio() >= ALIKE
-
-
-def _shares_run(word: str, heard: str) -> bool:
-    """Whether two letters of a word of a script without spaces stand together in what was heard."""
-    return len(word) > 2 and word[-2:] in heard
 
 
 def find_unclear_devices(

@@ -79,8 +79,8 @@ class AgentEndpoint:
         admit_request(request, self.address, browser=True)
 
         def render() -> str:
-            log = read_journal(self.caretaker.journal.path)
-            return render_journal_page(log.entries, log.damaged, simulated=self.caretaker.home_kind == "simulated")
+            entries, damaged = read_journal(self.caretaker.journal.path)
+            return render_journal_page(entries, damaged, simulated=self.caretaker.home_kind == "simulated")
 
         return HTMLResponse(await asyncio.to_thread(render))  # a long log takes long
 

@@ -18,10 +18,8 @@ def make_entity(entity_id: str, state: str = "on", attributes: dict[str, Any] | 
         "area_id": None,
         "device_id": None,
         "labels": (),
-        "platform": None,
         "category": None,
         "hidden": False,
-        "exposed": True,
         "services": (),
     }
     return ListedEntity(entity_id=entity_id, state=state, attributes=attributes or {}, **(plain | fields))

@@ -69,12 +69,12 @@ def test_a_service_call_changes_the_lamp() -> None:
     target = {"entity_id": "light.bed_light"}
     ask(lambda client: client.call_service("light", "turn_on", {"brightness": 99}, target))
     assert state_of("light.bed_light")["attributes"]["brightness"] == 99
-    ask(lambda client: client.call_service("light", "turn_off", target=target))
+    ask(lambda client: client.call_service("light", "turn_off", {}, target))
     assert state_of("light.bed_light")["state"] == "off"
 
 
 def test_a_sentence_changes_the_lamp() -> None:
-    answer = ask(lambda client: client.process_conversation("turn on the bed light", language="en"))
+    answer = ask(lambda client: client.call_command("conversation/process", text="turn on the bed light", language="en"))
     assert answer["response"]["response_type"] == "action_done"
     assert state_of("light.bed_light")["state"] == "on"
 

@@ -10,7 +10,6 @@ import pytest
 
 from ha.automations import main as print_taken_automations
 from homerl.envs.assistant.home_import import import_home
-from homerl.envs.assistant.listing.home_listing import CONFIG
 from homerl.envs.assistant.listing.listing_files import load_listing
 from homerl.envs.assistant.serving.consent import is_guarded
 from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
@@ -89,31 +88,6 @@ def test_a_relay_is_guarded_by_what_its_owner_calls_it_today(tmp_path: Path) -> 
         (tmp_path / "core.entity_registry").write_text(json.dumps(file))
         guarded.append(is_guarded(import_home(load_listing(tmp_path)).home, "switch.relay"))
     assert guarded == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("secrets", "zone"), [("home_zone: Europe/Berlin\nplace: 52.5\nurl: https://x\n", "Europe/Berlin"), (None, None)]
-)
-def test_a_zone_that_is_a_secret_is_read_and_no_other_secret(tmp_path: Path, secrets: str | None, zone: str | None) -> None:
-    text = """homeassistant:
-  name: !secret name
-  latitude: !secret place
-  external_url: !secret url  # private
-  time_zone: !secret home_zone
-  unit_system: metric
-  packages: !include_dir_named packages
-  customize: !custom
-    light.lamp: {icon: x}
-automation: !include automations.yaml
-"""
-    (tmp_path / "configuration.yaml").write_text(text)
-    (tmp_path / "states.json").write_text(json.dumps([{"entity_id": "light.lamp", "state": "on", "attributes": {}}]))
-    if secrets:
-        (tmp_path / "secrets.yaml").write_text(secrets)
-    config = load_listing(tmp_path).sources[CONFIG]
-    assert config["time_zone"] == zone and config["latitude"] is None and config["external_url"] is None
-    assert config["unit_system"]["temperature"] == "°C" and config["customize"] == {"light.lamp": {"icon": "x"}}
-    assert import_home(load_listing(tmp_path), everything=True).home.read_value("light.lamp", "state") == "on"
 
 
 def test_automations_that_are_taken_and_those_that_can_be_set_off_are_two_figures(tmp_path: Path, capsys) -> None:

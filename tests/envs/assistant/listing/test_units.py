@@ -18,19 +18,6 @@ from homerl.envs.homeenv.sim.values.auditor import Refused
 from tests.envs.assistant.listing.making import alone
 
 HEATING = {"hvac_modes": ["heat", "off"], "min_temp": 45, "max_temp": 95, "temperature": 68, "current_temperature": 66}
-CONFIGURATION = """
-default_config:
-homeassistant:
-  name: Home
-  unit_system: {}
-  latitude: !secret latitude
-  packages: !include_dir_named packages
-automation: !include automations.yaml
-frontend:
-  themes: !include_dir_merge_named themes
-sensor:
-  - !include a.yaml
-"""
 
 
 def stored(**data: Any) -> str:
@@ -59,7 +46,6 @@ FILES = {
     "REST": ("config.json", lambda name, units: json.dumps({"unit_system": units})),
     "storage": ("core.config", lambda name, units: stored(unit_system_v2=name)),
     "storage, both": ("core.config", lambda name, units: stored(unit_system_v2=name, unit_system="metric")),
-    "YAML": ("configuration.yaml", lambda name, units: CONFIGURATION.format(name)),
     "name alone": ("config.json", lambda name, units: json.dumps({"unit_system": name})),
 }
 

@@ -137,8 +137,9 @@ def test_a_code_that_is_given_by_position_is_not_told(house, tmp_path):
     snippet = 'device("lock.front_door").unlock("12-34, " + "56" * 20)'
     agent = Says(call_message(tool_call("pyexec", {"code": snippet})), f"It did not take 12-34, {'56' * 20}.")
     journal = AgentJournal(tmp_path / "agent.jsonl")
-    caretaker = Caretaker(house, lambda: agent, None, journal, CaretakerSettings("shadow", "homeflow", "en"), "script")
-    served = Served(caretaker, OtherHome(house), journal)
+    real = OtherHome(house)
+    caretaker = Caretaker(house, lambda: agent, real, journal, CaretakerSettings("shadow", "homeflow", "en"), "script")
+    served = Served(caretaker, real, journal)
     assert served.say("open the door") == "It did not take ***."
     assert journal.read_entries()[0].outcome == "refused" and "5656" not in all_told(served)
 

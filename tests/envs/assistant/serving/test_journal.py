@@ -46,7 +46,7 @@ def test_a_sign_that_ends_a_line_elsewhere_hides_nothing(tmp_path, sign):
     written = [entry(0, said=f"light{sign}please"), entry(1, reply=f"It{sign}is on."), entry(2)]
     for one in written:
         journal.append_entry(one)
-    assert journal.read_entries() == written and not read_journal(journal.path).damaged
+    assert journal.read_entries() == written and not read_journal(journal.path)[1]
 
 
 @pytest.mark.parametrize("damage", ['{"time": "2026-', '{"a": 1}', "开"], ids=["cut", "of another shape", "no JSON"])
@@ -56,9 +56,9 @@ def test_a_damaged_line_is_shown_and_costs_no_other(tmp_path, damage):
     with path.open("ab") as file:
         file.write(f"{damage}\n".encode())
     AgentJournal(path).append_entry(entry(1))
-    log = read_journal(path)
-    assert log.entries == (entry(0), entry(1))
-    ((number, text),) = [(one.line, one.text) for one in log.damaged]
+    entries, damaged = read_journal(path)
+    assert entries == [entry(0), entry(1)]
+    ((number, text),) = [(one.line, one.text) for one in damaged]
     assert (number, text) == (2, damage)
     view_agent(path)
     page = path.with_suffix(".html").read_text()
@@ -70,10 +70,10 @@ def test_a_line_that_was_cut_inside_of_a_character_costs_no_other(tmp_path):
     journal.append_entry(entry(0))
     with journal.path.open("ab") as file:
         file.write('{"said": "开'.encode()[:-1])
-    assert journal.read_entries() == [entry(0)] and not read_journal(journal.path).damaged, "it may just be being written"
+    assert journal.read_entries() == [entry(0)] and not read_journal(journal.path)[1], "it may just be being written"
     journal.append_entry(entry(1, said="开灯"))
     assert journal.read_entries() == [entry(0), entry(1, said="开灯")]
-    assert "Line 2 of the log is damaged" in render_journal_page(journal.read_entries(), read_journal(journal.path).damaged)
+    assert "Line 2 of the log is damaged" in render_journal_page(journal.read_entries(), read_journal(journal.path)[1])
 
 
 def test_half_a_character_does_not_keep_an_exchange_out_of_the_log(tmp_path):

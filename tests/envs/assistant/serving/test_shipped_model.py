@@ -33,7 +33,7 @@ pytestmark = [
 
 def check_answers(folder: Path, said: list[str]) -> None:
     """What the model says depends on its weights, so it is only to be heard."""
-    matched, left = read_journal(folder / "agent.jsonl").entries
+    matched, left = read_journal(folder / "agent.jsonl")[0]
     assert (matched.outcome, [call.did for call in matched.calls]) == ("shadowed", ["light.bed_light"]), said
     assert left.outcome in ("shadowed", "said", "refused") and left.error is None and left.reply, said
 
