@@ -102,8 +102,8 @@ class MemoryEstimate:
     """Memory in GB by part. `peak` is the larger of training and sampling.
 
     `lacks` says what does not fit by itself, `headroom` what the budget of a pass is made from, `disk` what is written, and
-    `unpackable` why each sequence has a row of its own, if so. `lora` says that adapters are trained, and `too_small` names a
-    part that holds too little.
+    `unpackable` why each sequence has a row of its own, if so. `lora` says that adapters are trained, and `too_small` names
+    a part that holds too little.
     """
 
     gpus: int
