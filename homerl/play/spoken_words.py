@@ -110,9 +110,9 @@ def questions_at_end(text: str) -> str:
     return "".join([*asked][::-1])
 
 
-def _split_sentences(text: str, end: re.Pattern[str] = signs.SENTENCE_END) -> list[str]:
+def _split_sentences(text: str, boundary: re.Pattern[str] = signs.SENTENCE_END) -> list[str]:
     """The sentences of a text, each with what stands before the next; together they are the text."""
-    ends = [found.end() for found in end.finditer(text)]
+    ends = [found.end() for found in boundary.finditer(text)]
     parts = list[str]()
     for begin, end in zip([0, *ends], [*ends, len(text)], strict=True):
         if parts and not signs.WORD.search(text, begin, end):  # "!!", a bracket, or the space between two lines
