@@ -22,9 +22,9 @@ KEPT_OF_ENTRIES = (
 KEPT_OF_STATES = ("entity_id", "state", "attributes", "last_updated")
 PLACES = frozenset("latitude longitude location gps gps_accuracy".split())  # attributes of what tells where somebody is
 SECRET = PLACES | frozenset(  # attributes of any entity: tokens, places, accounts, and what others wrote
-    "access_token token api_key webhook_id password entity_picture entity_picture_local in_zones user_id device_trackers "
-    "persons message description ip ip_address mac mac_address host_name ssid bssid email phone code media_content_id "
-    "source_entity address formatted_address street thoroughfare locality postal_code".split()
+    "access_token token api_key webhook_id password entity_picture entity_picture_local zone zones in_zones user_id "
+    "device_trackers persons message description ip ip_address mac mac_address host_name ssid bssid email phone code "
+    "media_content_id source_entity address formatted_address street thoroughfare locality postal_code".split()
 )
 SECRET_OF = {"calendar": ("start_time", "end_time", "all_day")}  # attributes of a domain's entities
 KEPT_OF_PLACES = ("friendly_name", "icon", "device_class")

@@ -8,6 +8,7 @@ Invariants:
 - What is left out of gold for a near miss is chosen by what changed in the home, never by what the grader says of it. A play
   that ends in the same state as gold is no near miss, since the act was not needed.
 - An instance of which no near miss can be made is counted, and never passed over in silence.
+- A wish that holds from the start is wrong wherever it stands: nobody has to do it, and the user never tells it.
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ def validate_instance(suite: Suite, instance: SuiteInstance, setting: str) -> In
     baselines = world.baselines
     flaws = list[str]()
     played = -1  # nothing is no near miss
+    intents = spec.blueprint.intents
 
     def must_fail(what: str, trajectory: Trajectory) -> None:
         nonlocal played
@@ -125,6 +127,9 @@ def validate_instance(suite: Suite, instance: SuiteInstance, setting: str) -> In
         if not gold.success:
             flaws.append(f"gold does not pass: it ended as {_describe_end(gold)}")
         must_fail(NOTHING, _play_spec(spec, baselines[NOTHING]() if NOTHING in baselines else RepeatedMessages()))
+        wanted = {one.id for one in begin_episode(spec.blueprint, spec.limits).situation.open_intents()}
+        if 0 < len(wanted) < len(intents):
+            flaws += [f"{NOTHING} passes wish {at} of it" for at, one in enumerate(intents, 1) if one.id not in wanted]
         for what, agent in suite.near_misses(instance, setting) or ():
             must_fail(f"a near miss ({what})", _play_spec(spec, agent))
         stepwise = _play_spec(spec, world.expert(STEPWISE, 0))  # it may need more steps than there are

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires
+from importlib.util import find_spec
 from pathlib import Path
 
 from homerl.envs.core.documents import InputError, find_os_error, os_error_to_input_error
@@ -128,6 +129,18 @@ def extra_with_module(module: str) -> str | None:
     size = Counter(extra for _, extra in wanted)
     extras = [extra for name, extra in wanted if name.replace("-", "_").lower() == module]
     return min(extras, key=size.__getitem__, default=None)
+
+
+def refuse_missing_packages(*modules: str) -> None:
+    """Raise `InputError` for packages that a command surely needs and that are not installed, all at once.
+
+    Without this, each import would name its own extra, and the next one another. The remedy names the extras that bring all.
+    """
+    missing = [module for module in modules if find_spec(module) is None]
+    extras = sorted({extra for module in missing if (extra := extra_with_module(module))})
+    if extras:
+        remedy = f"pip install 'homerl[{','.join(extras)}]'"
+        raise InputError("what this command needs is not installed", ", ".join(missing), remedy)
 
 
 TOLD = "HOMERL_EXIT_CODE"  # names the file, which does not exist yet

@@ -46,6 +46,7 @@ from homerl.play.tool_call_parser import action_to_tool_call, calls_to_record, r
 from homerl.play.trajectory import Outcome, Step, Trajectory, are_steps_valid
 
 Result = tuple[str, Mapping[str, Any], str | None]  # the observation, the world's info, and the code in the call
+SAME_REFUSALS = 2  # of one call for one sentence, with which the agent's turn ends where a person talks
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Episode:
     """The state of an episode: the situation, the dialogue, and the steps so far.
 
     `speaking_of` is the intent of the last utterance, and `turn` the number of utterances. `refused` counts the calls of the
-    turn that were refused, or whose code failed; it is empty where the limits do not ask for it.
+    turn that were refused, or whose code failed.
     """
 
     situation: Situation
@@ -144,8 +145,12 @@ class Episode:
     @property
     def refused_too_often(self) -> bool:
         """Whether one call was refused in this turn as often as the limits allow."""
-        most = self.limits.same_refusals
-        return most is not None and max(self.refused.values(), default=0) >= most
+        return self.limits.same_refusals is not None and self.most_refusals >= self.limits.same_refusals
+
+    @property
+    def most_refusals(self) -> int:
+        """How often the most refused call was refused in this turn."""
+        return max(self.refused.values(), default=0)
 
     @property
     def progress(self) -> float:
@@ -250,7 +255,7 @@ class Episode:
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
         closes = (spoke or situation.ended) and failed is None
-        if self.limits.same_refusals and not spoke and failed is None:
+        if not spoke and failed is None:
             self.refused.update(_refused_calls(reply, calls, results))
         self.outcome = self._outcome_after_message(share_of_goals_met(met) == 1.0, closes)
         if failed is not None:

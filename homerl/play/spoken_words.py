@@ -9,6 +9,7 @@ Invariant: all functions are pure.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -98,15 +99,20 @@ def leave_out_claims(text: str, *, answers: bool = False, states: bool = False) 
         if answers:
             parts = [one for one, claim in zip(parts, claims, strict=True) if not (claim or tells_state(one))]
         else:
-            asked = list(takewhile(_is_question_alone, reversed(parts)))
-            parts = asked[::-1]
+            parts = [questions_at_end(text)]
     left = "".join(parts)
     return "" if only_confirms(left) else left
 
 
-def _split_sentences(text: str) -> list[str]:
+def questions_at_end(text: str) -> str:
+    """The questions with which a text ends, in any language that has a question mark; none that says what was done."""
+    asked = takewhile(_is_question_alone, reversed(_split_sentences(text, signs.STATEMENT_END)))
+    return "".join([*asked][::-1])
+
+
+def _split_sentences(text: str, boundary: re.Pattern[str] = signs.SENTENCE_END) -> list[str]:
     """The sentences of a text, each with what stands before the next; together they are the text."""
-    ends = [found.end() for found in signs.SENTENCE_END.finditer(text)]
+    ends = [found.end() for found in boundary.finditer(text)]
     parts = list[str]()
     for begin, end in zip([0, *ends], [*ends, len(text)], strict=True):
         if parts and not signs.WORD.search(text, begin, end):  # "!!", a bracket, or the space between two lines

@@ -102,7 +102,8 @@ class MemoryEstimate:
     """Memory in GB by part. `peak` is the larger of training and sampling.
 
     `lacks` says what does not fit by itself, `headroom` what the budget of a pass is made from, `disk` what is written, and
-    `unpackable` why each sequence has a row of its own, if so. `lora` says that adapters are trained.
+    `unpackable` why each sequence has a row of its own, if so. `lora` says that adapters are trained, and `too_small` names
+    a part that holds too little.
     """
 
     gpus: int
@@ -115,6 +116,7 @@ class MemoryEstimate:
     disk: DiskEstimate
     unpackable: str | None = None
     lora: bool = False
+    too_small: str | None = None
 
     @property
     def pass_budget(self) -> TokenBudget:
@@ -147,8 +149,7 @@ class MemoryEstimate:
     def _describe_savings(self) -> str:
         """What needs less memory, for the largest parts of the peak."""
         peak = self.always | max(self.training, self.sampling, key=lambda parts: sum(parts.values()))
-        large = sorted(peak, key=lambda name: -peak[name])
-        large = [name for name in large if not (name.startswith("vLLM") and "vLLM" in self.lacks)]  # which is too small
+        large = sorted((name for name in peak if name != self.too_small), key=lambda name: -peak[name])
         ways = dict.fromkeys(way for name in large for part, way in LOWERED.items() if name.startswith(part))
         less = "a smaller model" if self.lora else "`model.lora`"
         return f"  to need less, the largest part first: {'; '.join([*ways][:3]).format(less=less)}"
@@ -232,6 +233,7 @@ def estimate_training_memory(
         disk=estimate_disk(out, settings, evaluates, model=width * trained, states=states * trained),
         unpackable=shape.unpackable,
         lora=recipe.model.lora is not None,
+        too_small=use.too_small,
     )
 
 

@@ -35,6 +35,8 @@ CLOCKS = ("time", OFTEN, "sun")  # kinds of triggers by the time
 HELD = ("if", "conditions", "while", "until")  # keys of actions under which conditions stand
 VALUES = ("variables", "trigger_variables", "for_each")  # keys under which stands what conditions may look at
 OF_CLOCK = ("time", "sun", "trigger")  # kinds of conditions that look at nothing in the home
+WAITS = frozenset(("delay", "wait_template", "wait_for_trigger"))  # keys of actions in which time passes
+SIDE_BY_SIDE = ("parallel", "choose")  # keys under which no part follows another one
 FORMS = frozenset(  # keys by which an action is known, also one that acts on nothing
     "action service domain event scene delay wait_template wait_for_trigger stop variables condition and or not if "
     "set_conversation_response sequence conditions while until count for_each".split()
@@ -150,15 +152,31 @@ def _list_triggers(texts: list[Any]) -> Iterator[Any]:
             yield one
 
 
-def _list_waits(action: Any) -> Iterator[Any]:
-    """The triggers and templates for which an action, or one within it, waits."""
+def _list_waits(action: Any, in_order: bool = True) -> Iterator[Any]:
+    """The triggers and templates for which an action, or one within it, waits, and the conditions that come after a wait.
+
+    The actions of a list are taken `in_order`, or else beside or instead of each other.
+    """
     if isinstance(action, list):
-        yield from (found for one in action for found in _list_waits(one))
+        waited = False
+        for one in action:
+            yield from _list_waits(one)
+            yield from _list_conditions(one) if waited and in_order else ()
+            waited = waited or _may_wait(one)
     if isinstance(action, Mapping):
         yield from _list_triggers(entries_under_key(action, "wait_for_trigger"))
         yield from entries_under_key(action, "wait_template")
         yield from _list_conditions(action["repeat"]) if "repeat" in action else ()  # a loop looks again and again
-        yield from (found for key in NESTING for found in _list_waits(action.get(key)))
+        yield from (found for key in NESTING for found in _list_waits(action.get(key), key not in SIDE_BY_SIDE))
+
+
+def _may_wait(action: Any) -> bool:
+    """Whether time may pass in an action, or in one within it."""
+    if isinstance(action, list):
+        return any(map(_may_wait, action))
+    return isinstance(action, Mapping) and (
+        not WAITS.isdisjoint(action) or any(_may_wait(action.get(key)) for key in NESTING)
+    )
 
 
 def _comes_often(trigger: Any) -> bool:

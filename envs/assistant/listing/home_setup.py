@@ -40,6 +40,9 @@ EVENTS = (  # after which a home may be another one
     "core_config_updated",
     "homeassistant_started",
 )
+RELOADED_SCRIPTS = {  # an edited script causes no event of its own: its editor calls this service
+    "platform": "event", "event_type": "call_service", "event_data": {"domain": "script", "service": "reload"},
+}  # fmt: skip
 FORM = frozenset(  # attributes that tell what an entity is and can do, and not how it is now
     "friendly_name supported_features device_class unit_of_measurement supported_color_modes min_color_temp_kelvin "
     "max_color_temp_kelvin effect_list hvac_modes fan_modes preset_modes swing_modes min_temp max_temp "
@@ -98,15 +101,19 @@ async def find_withdrawn_devices(
 
 
 async def follow_setup_events(client: HomeAssistantClient) -> AsyncIterator[str]:
-    """The kinds of `EVENTS` that happen from now on; first an empty one, once all are subscribed to.
+    """The kinds of `EVENTS` that happen from now on; first an empty one, once all are subscribed to. It is empty, too, where
+    scripts are loaded again.
 
     Raises `HomeAssistantError` if a kind is refused or the connection ends.
     """
     for kind in EVENTS:
         await client.call_command("subscribe_events", event_type=kind)
+    await client.call_command(
+        "subscribe_trigger", trigger=RELOADED_SCRIPTS
+    )  # Home Assistant filters, so no other call is heard
     yield ""
     async for event in client.receive_events():
-        yield str(event.get("event_type"))
+        yield str(event.get("event_type") or "")
 
 
 def is_home_running(listing: Listing) -> bool:

@@ -106,7 +106,7 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import FixedPlan
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import PromptName
-from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.episode import SAME_REFUSALS, Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, DialogueTooLong, InfraError
 from homerl.play.loop import Agent, replies_from
 
@@ -114,7 +114,6 @@ STEPS = 8  # messages of the agent for one of the person's
 SETTLE_SECONDS = 3.0  # that the real home has to become as the twin
 PATIENCE_SECONDS = 60.0  # that a person waits for a reply
 MOST_CALLS = 20  # of one device for one sentence
-SAME_REFUSALS = 2  # of one call for one sentence, with which the agent's turn ends
 
 log = logging.getLogger(__name__)
 

@@ -57,6 +57,7 @@ from homerl.play.spoken_words import (
     asks_about_state,
     leave_out_claims,
     only_confirms,
+    questions_at_end,
     says_done,
     tells_state,
 )
@@ -156,7 +157,6 @@ BRACKETS = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
 FENCED = re.compile(r"(?:```|~~~)\w*\n(.*?)\n?(?:```|~~~)", re.DOTALL)
 BRACKET = re.compile(r"[{\[]")
 DECODER = json.JSONDecoder()
-LAST_QUESTION = re.compile(r"[^.?!;。？！；؟\s](?:[^.?!;。？！；؟\n]|\.(?=\d))*[?？؟]\s*$")
 SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
 
 
@@ -255,8 +255,7 @@ class ReplyWriter:
         begun = speaking.begun if speaking and text.startswith(speaking.begun) else ""
         rest = text.removeprefix(begun)
         if kind == "command" and not self.words.reads_claims:  # what stands before a question may claim that it was done
-            question = LAST_QUESTION.search(rest)
-            left = question.group() if question else ""
+            left = questions_at_end(rest)
         else:
             answers = kind == "talk" or (looked and kind != "command")
             left = leave_out_claims(rest, answers=answers, states=missed)
@@ -300,7 +299,7 @@ class ReplyWriter:
     def reply_without_calls(self) -> str:
         """The reply where nothing was called. An agent that admits it, and does not only ask, needs no help of ours."""
         words = self.exchange.turn.words
-        if words and admits_failure(words) and not LAST_QUESTION.fullmatch(words):
+        if words and admits_failure(words) and questions_at_end(words) != words:
             return words
         return join_sentences(self.describe_missed_actions(), words) or self.words.fill_phrase("unable")
 

@@ -34,7 +34,7 @@ from homerl.host.terminal import count_with_noun
 from homerl.models.endpoint.endpoint import Endpoint, Patience, derive_seed
 from homerl.models.endpoint.endpoint_settings import refuse_secret
 from homerl.models.endpoint.vllm_server import describe_server_trouble
-from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.episode import SAME_REFUSALS, Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.loop import Agent, Policy
 from homerl.play.situation import Reply, Situation
@@ -60,7 +60,8 @@ class ChatTerms:
     """The home's recipe, how replies are sampled, and what the agent knows from training.
 
     `recipes` are recipes of blueprints, as plain data, by the name of a mixture's part; a run has at least one. `steps` is
-    the most messages of the agent for a sentence, and `turns` the number of turns that it reads.
+    the most messages of the agent for a sentence, `turns` the number of turns that it reads, and `same_refusals` how often
+    the same call may be refused for a sentence: the last of them ends the agent's turn.
     """
 
     recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": GUEST})
@@ -68,6 +69,7 @@ class ChatTerms:
     max_tokens: int = 512
     steps: int = EpisodeLimits().steps_per_turn
     turns: int = EpisodeLimits().turns or 1
+    same_refusals: int = SAME_REFUSALS
 
 
 MOST = 1_000_000  # turns and steps of an episode that no limit ends
@@ -135,7 +137,7 @@ class ChatSession:
             # The turn is whole if the agent's last message was words, and no call.
             last = turn.events[-1] if turn.events else None
             if not isinstance(last, AgentAct) or last.step.calls or last.step.blocked:
-                ended = SessionNote(f"it stopped here: {self.terms.steps} messages are the most for one sentence (--steps)")
+                ended = SessionNote(f"it stopped here: {self._describe_limit()}")
         except EPISODE_ERRORS as error:
             ended = SessionNote(f"no answer: {error}")
         except BaseException:
@@ -164,8 +166,16 @@ class ChatSession:
                 (reply,) = await agent.consult(self.episode)
             did = await self._apply_reply(reply)
             yield did
-            if self.episode.steps[-1].facts.closes:
+            if self.episode.steps[-1].facts.closes or self._was_refused_too_often():
                 return
+
+    def _was_refused_too_often(self) -> bool:
+        return self.episode.most_refusals >= self.terms.same_refusals
+
+    def _describe_limit(self) -> str:
+        if self._was_refused_too_often():
+            return f"the same call was refused {count_with_noun(self.terms.same_refusals, 'time')}"
+        return f"{self.terms.steps} messages are the most for one sentence (--steps)"
 
     async def _apply_reply(self, reply: Reply) -> AgentAct:
         """Apply a message as a whole: if this is interrupted, the episode is as it was."""
@@ -232,6 +242,7 @@ def find_model_and_terms(folder: Path) -> tuple[Path, ChatTerms]:
         max_tokens=told.get("max_tokens", plain.max_tokens),
         steps=told.get("steps", usual.steps_per_turn),
         turns=told.get("turns") or usual.turns or 1,
+        same_refusals=told.get("same_refusals", plain.same_refusals),
     )
 
 

@@ -123,7 +123,7 @@ STATUS = either_pattern("on|off|open|closed|locked|unlocked|playing|paused|stopp
 # ASKS matches a question, with or without a question mark; OFFERS matches an offer of more help; CLOSING is such an offer
 # at the end of a sentence ("; tell me if you want it brighter", ，如需调节请告诉我), which neither asks nor claims
 ASKS = re.compile(
-    r"[?？]\W*$"
+    r"[?？؟]\W*$"
     r"|\b(?:please|kindly)\b.{0,12}\b(?:tell me|let me know|specify|clarify|confirm|choose|pick|say)\b"
     r"|\b(?:tell me|let me know|need to know|specify|clarify|not sure|unsure) (?:if|which|what|where|when|how|whether)\b"
     r"|请(?:问|告诉|说明|确认|选择|指定|指明)|(?:告诉我|需要知道|想知道|不确定).{0,8}(?:哪|什么|多少|几|何时|怎么)"
@@ -152,6 +152,7 @@ QUESTION = re.compile(
     r"|[?？吗哪谁]|什么|多少|还是|是不是|要不要|是否|几"
 )
 SENTENCE_END = re.compile(r"(?<=[!?！？。\n])|(?<=\.)\s")
+STATEMENT_END = re.compile(rf"{SENTENCE_END.pattern}|(?<=[;；؟])")  # what stands before a semicolon asks nothing
 ACTED = (
     "turned|switched|opened|closed|locked|unlocked|dimmed|brightened|raised|lowered|increased|decreased|reduced|changed"
     "|adjusted|started|stopped|paused|resumed|muted|unmuted|activated|deactivated|enabled|disabled|armed|disarmed|created"
@@ -188,7 +189,12 @@ DID = re.compile(
 )
 TELLS_STATE = either_pattern(  # what may follow from a deed, as "it is locked" and "the house is secure"
     r"(?:(?:is|are|was|were|stays?|remains?)|(?:'s|'re)) (?:(?:now|all|both|also|still|already|safely|securely|fully) )*"
-    rf"(?:on|off|open|shut|set|up|down|running|playing|armed|safe|secured?|ready|{ACTED})",
+    rf"(?:on|off|open|shut|set|up|down|running|playing|armed|safe|secured?|ready|{ACTED})"
+    r"|(?:ist|sind|war|waren|bleibt|bleiben) (?:(?:jetzt|nun|alle|beide|auch|noch|schon|bereits|wieder|sicher|fest) )*"
+    r"(?:(?:an|aus|auf|zu)(?= (?:und|aber)\b|[^\w\s]|\s*$)|offen|sicher|bereit|scharf|fertig"
+    r"|(?:ein|aus|an|ab)ge(?:schaltet|stellt)"
+    r"|(?:ab|auf|ge|ver)(?:ge)?schlossen|(?:ge|ver|ent)(?:sperrt|riegelt)|geöffnet|gestartet|gestoppt|angehalten"
+    r"|(?:de)?aktiviert|gedimmt)",
     "[开关锁亮灭](?:着|了|好|上|掉|闭|启)|打开|[未没](?:上?锁|开|关)|安全",
 )
 WORD = re.compile(r"\w")

@@ -109,14 +109,17 @@ def export_model(
     run = Path(os.path.normpath(Path.cwd() / resolve_model_source(str(run))))  # `.` has no name, and nothing lies beside it
     check_gguf(gguf, adapter)
     refuse_changed_export(run)
-    stage = find_stage_of_model(run) if is_model_folder(run) else None
-    trained = run if stage or (is_model_folder(run) and read_export_facts(run)) else find_trained_stage(run) / "model"
-    refuse_unloaded_run_plugins(stage or trained.parent, OF_TASKS)
-    folder, repo = resolve_destination(stage or run, to, push)
+    is_export = is_model_folder(run) and bool(read_export_facts(run))
+    is_model = is_export or (is_model_folder(run) and find_stage_of_model(run) is not None)
+    trained = run if is_model else find_trained_stage(run) / "model"
+    stage = None if is_export else find_stage_of_model(trained)  # an export may lie anywhere, and was written by no stage
+    if stage:
+        refuse_unloaded_run_plugins(stage, OF_TASKS)
+    folder, repo = resolve_destination((stage if is_model else None) or run, to, push)
     refuse_other_content(folder, FACTS)
     if repo:
         check_hub_token(repo)
-    facts = _read_facts(trained, repo or folder.name, base, license)
+    facts = _read_facts(trained, stage, repo or folder.name, base, license)
     facts = replace(facts, scores=facts.scores | read_complete_scores(scores, trained))
     tokenizer = load_exported_tokenizer(trained)
     if is_adapter(trained):
@@ -149,12 +152,12 @@ def export_model(
 # From where, to where
 
 
-def _read_facts(trained: Path, name: str, base: str | None, license: str | None) -> ModelCardFacts:
+def _read_facts(trained: Path, stage: Path | None, name: str, base: str | None, license: str | None) -> ModelCardFacts:
     """What the card of a model says: of a stage's model, what its run says; of an export, what was said before."""
-    if not (said := read_export_facts(trained)):
-        stage = find_stage_of_model(trained) or trained.parent
+    if stage:
         step = None if trained == stage / "model" else read_step_of_model(trained)
         return gather_card_facts(stage, name, base, license or choose_license(stage, base), step)
+    said = read_export_facts(trained)
     said |= {"name": name, "license": license or said["license"], "played": said["talk"].get("recipe") or {}}
     known = {one.name: said[one.name] for one in fields(ModelCardFacts) if one.name in said}
     return ModelCardFacts(**known | {"recipes": tuple(said["recipes"])})

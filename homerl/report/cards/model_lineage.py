@@ -143,7 +143,8 @@ def trained_blueprint_recipes(model: str) -> list[Mapping[str, Any]]:
 
 
 def talk_terms_of_stage(stage: Path) -> dict[str, Any]:
-    """The `recipe` of the homes, `temperature`, `max_tokens`, `steps` (most messages for a sentence) and `turns` of a talk.
+    """The `recipe` of the homes, `temperature`, `max_tokens`, `steps` (most messages for a sentence), `turns` and
+    `same_refusals` of a talk.
 
     A key is left out if neither the recipes beside the stage's model nor those of its flywheel say it.
     """
@@ -159,5 +160,6 @@ def talk_terms_of_stage(stage: Path) -> dict[str, Any]:
         "max_tokens": bench.get("max_tokens"),
         "steps": limits.get("steps_per_turn"),
         "turns": limits.get("turns"),
+        "same_refusals": limits.get("same_refusals"),
     }
     return {key: value for key, value in told.items() if value is not None}

@@ -126,12 +126,14 @@ class MemorySizes:
 class MemoryUse:
     """The memory that an engine takes on the trainer's GPU, in GB by part: always, and only while it samples.
 
-    `lacks` describes what does not fit; it is empty if all fits.
+    `lacks` describes what does not fit; it is empty if all fits. `too_small` names the part that would have to be larger,
+    if one holds too little.
     """
 
     always: Mapping[str, float] = field(default_factory=dict)
     sampling: Mapping[str, float] = field(default_factory=dict)
     lacks: str = ""
+    too_small: str | None = None
 
 
 class EngineKind(ABC):

@@ -134,12 +134,14 @@ class VLLMKind(SyncedEngineKind):
         """Each GPU's vLLM holds the complete model, since it is not sharded there."""
         engine = settings.engine
         share, lacks = engine.gpu_memory * sizes.gpu, ""
+        part = "vLLM (sleeps while the trainer works)" if engine.sleep else "vLLM"
         if sizes.weights >= FULL * share:
             lacks = f"vLLM's {share:.1f} GB (rlve.engine.gpu_memory) hold no model of {sizes.weights:.1f} GB with its cache"
             lacks += ": raise it, take a smaller model, or sample on other GPUs (rlve.engine.kind: server)"
+        too_small = part if lacks else None
         if engine.sleep:
-            return MemoryUse(sampling={"vLLM (sleeps while the trainer works)": share}, lacks=lacks)
-        return MemoryUse(always={"vLLM": share}, lacks=lacks)
+            return MemoryUse(sampling={part: share}, lacks=lacks, too_small=too_small)
+        return MemoryUse(always={part: share}, lacks=lacks, too_small=too_small)
 
 
 ENGINE = VLLMKind()

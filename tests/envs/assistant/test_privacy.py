@@ -102,7 +102,9 @@ def test_a_reading_beside_a_place_is_kept() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["Access_Token", "IP address", "SSID", "Postal Code", "Webhook_ID", "Latitude", "Address"])
+@pytest.mark.parametrize(
+    "name", ["Access_Token", "IP address", "SSID", "Postal Code", "Webhook_ID", "Latitude", "Zone", "Zones"]
+)
 def test_names_of_secrets_are_known_however_they_are_written(name: str) -> None:
     assert hide_secret_values("switch.router", "on", {name: "x", "icon": "y"}) == ("on", {"icon": "y"})
 

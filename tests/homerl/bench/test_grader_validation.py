@@ -67,6 +67,16 @@ def test_each_goal_that_an_instance_of_a_file_lacks_is_missed():
         assert any(flaw.startswith("a near miss (") and flaw.endswith(" passes") for flaw in flaws), (right, flaws)
 
 
+def test_a_later_wish_that_holds_from_the_start_is_found():
+    """Nothing fails there all the same, since the first wish is open."""
+    line = next(one for one in map(json.loads, read_suite_lines(HOMES)[1]) if len(one["blueprint"]["intents"]) == 2)
+    suite, (first, later) = known_suites()[HOMES][1], line["blueprint"]["intents"]
+    assert first["conditions"] and not validate_instance(suite, parse_instance(json.dumps(line)), "eia").flaws
+    later["conditions"] = [f"{one} or not ({one})" for one in later["conditions"]]
+    flaws = validate_instance(suite, parse_instance(json.dumps(line)), "eia").flaws
+    assert "nothing passes wish 2 of it" in flaws and "nothing passes" not in flaws
+
+
 def fail(situation):
     raise ZeroDivisionError("no lamps")
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -18,7 +19,9 @@ import pytest
 from agent_served import Agent
 from scripted_server import ScriptedServer
 
+from homerl.app.cli.commands.bench_commands import bench_run
 from homerl.app.runs.launch import refuse_without_packages
+from homerl.envs.core.documents import InputError
 from homerl.host.exit_codes import ending_for_error, extra_with_module
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 
@@ -122,6 +125,17 @@ def test_a_package_that_was_left_out_is_named_with_its_extra() -> None:
     end = ending_for_error(ModuleNotFoundError("No module named 'torch'", name="torch"))
     assert end is not None and end.code == 2 and "pip install 'homerl[train]'" in end.message
     assert ending_for_error(ModuleNotFoundError("No module named 'homerl.gone'", name="homerl.gone")) is None
+
+
+def test_a_benchmark_of_a_model_by_url_names_all_extras_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    missing = {"numpy", "openai"}
+    monkeypatch.setattr("homerl.host.exit_codes.find_spec", lambda name: None if name in missing else "there")
+    play = partial(bench_run, "smh-bench", "http://localhost:1/v1", tmp_path)
+    with pytest.raises(InputError, match=r"(?s)numpy, openai: what this command needs.*pip install 'homerl\[env,serve\]'"):
+        play()
+    missing.remove("numpy")
+    with pytest.raises(InputError, match=r"(?s)^openai: what this command needs.*pip install 'homerl\[serve\]'"):
+        play()
 
 
 def install_wheel(folder: Path, extra: str) -> tuple[Path, dict[str, str]]:

@@ -34,7 +34,14 @@ from homerl.play.bench_results import METRICS
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Reply, Utterance
-from homerl.play.spoken_words import admits_failure, asks_about_state, claims_success, only_confirms
+from homerl.play.spoken_words import (
+    admits_failure,
+    asks_about_state,
+    claims_success,
+    only_confirms,
+    questions_at_end,
+    tells_state,
+)
 from homerl.play.trajectory import Trajectory, read_rows, trajectory_from_row, trajectory_to_row, write_rows
 from homerl.report.pages.bench_report import write_bench_report
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, known_worlds, world_of
@@ -136,6 +143,36 @@ def test_words_that_only_confirm(text):
 @pytest.mark.parametrize("text", ["", "Done, it is on.", "I've locked it.", "已关灯", "Is that done?"])
 def test_words_that_say_more(text):
     assert not only_confirms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("I locked it. Which one? The hall?", "Which one? The hall?"),
+        ("I locked it; which one?", "which one?"),
+        ("Gjort, lyset er på. Noe mer?", "Noe mer?"),
+        ("تم. هل تريد شيئا آخر؟", "هل تريد شيئا آخر؟"),
+        ("已关灯。还有别的吗？", "还有别的吗？"),
+        ("It is 21.5 degrees.", ""),
+        ("Which one? It is off.", ""),
+    ],
+)
+def test_questions_at_the_end_are_told_from_what_stands_before_them(text, asked):
+    assert questions_at_end(text).strip() == asked
+
+
+@pytest.mark.parametrize(
+    ("tells", "does_not"),
+    [
+        ("The door is locked.", "It is 21 degrees."),
+        ("门锁着。", "现在是三点。"),
+        ("Die Tür ist verriegelt.", "Es ist zu warm."),
+        ("Das Licht ist jetzt an.", "Das Licht ist an der Decke."),
+        ("Die Lampen sind ausgeschaltet.", "Es sind 21 Grad."),
+    ],
+)
+def test_words_that_tell_a_state(tells, does_not):
+    assert tells_state(tells) and not tells_state(does_not)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -540,6 +540,18 @@ def test_the_card_shows_the_rewards_of_the_last_stage(flywheel: Path):
     assert "| 0.25 |" not in card and "| 0.75 |" not in card
 
 
+def test_an_export_that_lies_in_another_run_is_none_of_it(run: Path, tmp_path: Path):
+    """Neither that run's record nor its plug-ins count, though the export is called like a stage's model."""
+    other = tmp_path / "other"
+    write(other / "run.json", "{}")
+    write(other / "plugins/worlds/unknown.py", "")
+    write(other / "recipe.yaml", yaml.safe_dump({"run": "sft", "model": {"name": "acme/other"}}))
+    first = export_model(run, str(other / "model"))
+    again = export_model(first, str(tmp_path / "again"))
+    facts = [json.loads((folder / "homerl.json").read_text()) for folder in (first, again)]
+    assert facts[0]["base"] == facts[1]["base"] and "acme/other" not in json.dumps(facts)
+
+
 def test_failed_export_leaves_the_earlier_one(run: Path, monkeypatch):
     folder = export_model(run, str(run / "out"))
     before = contents(folder)

@@ -13,6 +13,10 @@ from homerl.tasks.tool_methods import make_tool_environment, score_tool_environm
 
 EXAMPLE = Path(__file__).parents[3] / "interop/examples/trl_homes.py"
 SIMPLE = {"toolset": "assist", "intents": [1, 1], "families": {"atomic": 1}, "home": {"devices": [3, 4]}}
+ONE_STEP = {  # options of TRL's trainer
+    "use_cpu": True, "bf16": False, "report_to": "none", "max_steps": 1, "per_device_train_batch_size": 2,
+    "num_generations": 2, "logging_steps": 1, "save_strategy": "no",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +86,7 @@ def test_trls_grpo_trains_a_model_of_homerl_on_them(tasks, tiny: Path, tmp_path:
         return torch.cat([input_ids, padded], dim=1)
 
     rows = [{"prompt": tasks[0].messages, "task": 0}] * 2
-    settings = trl.GRPOConfig(
-        str(tmp_path / "run"), use_cpu=True, bf16=False, report_to=[], max_steps=1, per_device_train_batch_size=2,
-        num_generations=2, max_completion_length=256, logging_steps=1, save_strategy="no", beta=0.0,
-    )  # fmt: skip
+    settings = trl.GRPOConfig(str(tmp_path / "run"), **ONE_STEP, max_completion_length=256, beta=0.0)
     trainer = trl.GRPOTrainer(
         str(tmp_path / "model"),
         score_tool_environments,
@@ -116,11 +117,8 @@ def test_the_example_trains(tiny: Path, tmp_path: Path):
 
     load_chat_tokenizer(str(tiny)).save_pretrained(tmp_path / "model")
     AutoModelForCausalLM.from_pretrained(tiny).save_pretrained(tmp_path / "model")
-    settings = {
-        "model_name_or_path": tmp_path / "model", "output_dir": tmp_path / "run", "use_cpu": True, "bf16": False,
-        "report_to": "none", "max_steps": 1, "per_device_train_batch_size": 2, "num_generations": 2,
-        "max_completion_length": 16, "logging_steps": 1, "save_strategy": "no",
-    }  # fmt: skip
+    paths = {"model_name_or_path": tmp_path / "model", "output_dir": tmp_path / "run"}
+    settings = paths | ONE_STEP | {"max_completion_length": 16}
     arguments = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
     done = subprocess.run(
         [sys.executable, EXAMPLE, *arguments], cwd=EXAMPLE.parents[2], capture_output=True, text=True, check=False

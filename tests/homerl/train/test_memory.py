@@ -279,9 +279,12 @@ def test_a_whole_copy_to_sample_from_is_counted():
 
 
 def test_vllm_without_room_for_the_whole_model_does_not_fit():
-    said = estimate_training_memory(recipe("rlve_full", "--rlve.engine.gpu_memory", "0.2")).describe_fit(80)
+    found = estimate_training_memory(recipe("rlve_full", "--rlve.engine", "{gpu_memory: 0.2, sleep: false}"))
+    said = found.describe_fit(80)
     lacks = "vLLM's 16.0 GB (rlve.engine.gpu_memory) hold no model of 16.4 GB with its cache: raise it, "
     assert said.startswith(f"does not fit in 80 GB: {lacks}")
+    assert "gpu_memory" not in found.brief_lines(80)[1], "less of it would not help"
+    assert (found.too_small, replace(found, too_small=None).brief_lines(80)[1].count("gpu_memory")) == ("vLLM", 1)
 
 
 def test_no_way_is_named_that_the_recipe_takes_already_or_that_makes_it_worse():

@@ -10,7 +10,7 @@ import typer
 
 from homerl.app.cli.completions import complete_model, complete_suite
 from homerl.envs.core.documents import InputError
-from homerl.host.exit_codes import RunStopped
+from homerl.host.exit_codes import RunStopped, refuse_missing_packages
 from homerl.host.terminal import Command, MaxTokens, OnCpu, Seed, Served, complete_run, console, count_with_noun
 from homerl.worlds.registry import default_world
 
@@ -93,6 +93,10 @@ def bench_run(
     wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
 ) -> None:
     """Play a suite and write results, trajectories and a report."""
+    from homerl.app.served.model_agents import is_model_url
+
+    if any(is_model_url(one) for one in (model, user, judge) if one):
+        refuse_missing_packages("numpy", "openai")  # of two extras
     from homerl.app.play_suite import BenchRun, make_judge_settings
     from homerl.app.play_suite import run_benchmark as play
     from homerl.report.pages.bench_report import write_bench_report

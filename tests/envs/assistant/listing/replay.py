@@ -129,6 +129,8 @@ class Replay:
                     return await connection.close()
                 if message["type"] == "subscribe_events":
                     self.heard.append((connection, message["id"], message["event_type"]))
+                if message["type"] == "subscribe_trigger":
+                    self.heard.append((connection, message["id"], message["trigger"]["event_type"]))
                 if message["type"] in self.garbled:
                     await connection.send_text('{"id": ')
                 elif message["type"] not in self.silent:
@@ -149,7 +151,7 @@ class Replay:
         command, sources = message["type"], self.listing.sources
         if command in self.lacks:
             raise Unknown("unknown_command", "Unknown command.")
-        if command == "subscribe_events":
+        if command in ("subscribe_events", "subscribe_trigger"):
             return None
         if command == ENTRIES:
             return {entity: sources[ENTRIES].get(entity) for entity in message["entity_ids"]}

@@ -68,7 +68,7 @@ async def followed(server: Replay) -> AsyncIterator[HomeAssistantHome]:
     home = HomeAssistantHome(server.url, SecretStr(TOKEN), server.listing)
     task = asyncio.create_task(home.follow_home())
     try:
-        await until(lambda: len(server.heard) == len(EVENTS))
+        await until(lambda: len(server.heard) == len(EVENTS) + 1)  # and that scripts are loaded again
         assert await home.take_renewed_home() is None, "it is as it was imported"
         yield home
     finally:
@@ -110,6 +110,20 @@ def test_a_new_entity_a_new_name_and_another_area_are_there_in_the_next_sentence
     assert {device.did for device in new.plan.devices} == {LAMP, SWITCH, FAN}
     assert other.plan.devices_by_did[LAMP].name == "Nachttisch" and other.plan.devices_by_did[FAN].room.name == "Wohnzimmer"
     assert nothing is None and more == 0, "without an event nothing is read"
+
+
+def test_a_script_that_is_edited_is_read_again(server):
+    """Its editor has scripts loaded again by a service, and no other call of a service is heard."""
+
+    async def talk() -> None:
+        async with followed(server):
+            before = asked(server)
+            server.fire("call_service")
+            await until(lambda: asked(server) > before)
+
+    asyncio.run(talk())
+    (told,) = [one["trigger"] for one in server.seen if one["type"] == "subscribe_trigger"]
+    assert told["event_type"] == "call_service" and told["event_data"] == {"domain": "script", "service": "reload"}
 
 
 def test_a_restart_in_between_loses_nothing(server):

@@ -780,6 +780,7 @@ FLAG = {"action": "input_boolean.turn_on", "target": {"entity_id": "input_boolea
 OPENER = {"action": "switch.turn_on", "target": {"entity_id": "switch.relay_9"}}
 AWAITED = {"wait_for_trigger": [{"trigger": "light.turned_on", "target": {"entity_id": "light.hall"}}]}
 LOOP = {"repeat": {"until": [{"condition": "state", "entity_id": "light.hall", "state": "on"}], "sequence": [{"delay": 9}]}}
+IF_LIT = {"condition": "state", "entity_id": "light.hall", "state": "on"}
 WEBHOOK = {"trigger": "webhook", "webhook_id": "x"}
 SPEAKS = {"action": "tts.speak", "target": {"entity_id": "tts.x"}, "data": {"media_player_entity_id": "media_player.m"}}
 BEHIND = (  # nobody exposed these
@@ -801,6 +802,8 @@ BEHIND = (  # nobody exposed these
         (((WEBHOOK, {"sequence": [AWAITED, UNLOCK]}),), "light.hall"),  # a run of it may wait
         (((on("switch.y"), {"sequence": [LOOP, UNLOCK]}),), "light.hall"),  # or look again and again
         (((WEBHOOK, {"parallel": [[AWAITED, UNLOCK], [{"delay": 1}]]}),), "light.hall"),
+        (((WEBHOOK, {"sequence": [{"delay": 9}, IF_LIT, UNLOCK]}),), "light.hall"),  # or look at it after a while
+        (((WEBHOOK, {"sequence": [{"if": IF_LIT, "then": {"delay": 9}}, {"if": IF_LIT, "then": UNLOCK}]}),), "light.hall"),
         (((on("light.hall"), SPEAKS), (on("media_player.m", to="playing"), UNLOCK)), "light.hall"),
         (((on("light.hall"), {"action": "logbook.log"}), ({"trigger": "event", "event_type": "logbook_entry"}, UNLOCK)),
          "light.hall"),
@@ -812,6 +815,17 @@ def test_what_leads_through_things_that_are_not_exposed_needs_consent(serve, bro
     again = home_from_json(json.loads(json.dumps(home_to_json(home))))
     assert "consent" in asks(serve, again, called) and "opener" not in json.dumps(home_to_json(home))
     assert called == "switch.x" or "*" in str(automations) or not asks(serve, home, "switch.x")
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"sequence": [IF_LIT, {"delay": 9}, UNLOCK]},
+        {"choose": [{"conditions": [], "sequence": [{"delay": 9}, UNLOCK]}, {"conditions": IF_LIT, "sequence": [UNLOCK]}]},
+    ],
+)
+def test_a_condition_that_no_wait_comes_before_needs_no_consent(serve, brought, action):
+    assert not asks(serve, brought((WEBHOOK, action), exposed=(*SEEN, "lock.front_door")).home, "light.hall")
 
 
 def test_a_chain_that_ends_at_a_lamp_needs_no_consent(serve, brought):

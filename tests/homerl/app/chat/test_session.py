@@ -235,6 +235,18 @@ def test_an_answer_ends_with_the_last_message_that_is_allowed() -> None:
     assert len(done) == 2 and isinstance(note, SessionNote) and "2 messages" in note.text
 
 
+def test_an_answer_ends_with_the_second_refusal_of_one_call(tmp_path: Path) -> None:
+    wrong, other = code('device("0").x()'), code('device("00").x()')
+    session = talk(lambda seed: Says(wrong, other, wrong, "Sorry."))
+    for _ in range(2):  # a new sentence may make it right
+        *done, note = say(session, "light please")
+        assert len(done) == 3 and isinstance(note, SessionNote) and "the same call was refused 2 times" in note.text
+    save_chat(session, tmp_path / "talk.jsonl")
+    assert "1 trajectories, 6 steps replayed" in reverify_file(tmp_path / "talk.jsonl", restore_situation)
+    *_, last = say(talk(lambda seed: Says(wrong, wrong, wrong), terms=ChatTerms(same_refusals=3)), "light please")
+    assert isinstance(last, SessionNote) and "3 times" in last.text
+
+
 def test_the_agent_reads_the_last_turns_alone() -> None:
     agents: list[Says] = []
 
@@ -279,12 +291,12 @@ def test_a_run_is_met_in_the_homes_of_its_benchmark(tiny: Path, tmp_path: Path) 
     (stage / "recipe.yaml").write_text("homerl: 1\nrun: sft\ndata: gone\n")
     (stage / "bench.yaml").write_text(
         "homerl: 1\nrun: bench\nbench:\n  temperature: 0.5\n  max_tokens: 9\n"
-        "  limits: {turns: 3, steps: 8, steps_per_turn: 2}\n"
+        "  limits: {turns: 3, steps: 8, steps_per_turn: 2, same_refusals: 4}\n"
         "  suites: [{name: heldout, recipe: {toolset: assist, home: {devices: [2, 2], ids: slug}}}]\n"
     )
     for what in (stage.parent, stage, stage / "model"):
         session = open_chat_session(ChatRequest(str(what), cpu=True, seed=5))
-        assert session.terms == replace(session.terms, temperature=0.5, max_tokens=9, steps=2, turns=3)
+        assert session.terms == replace(session.terms, temperature=0.5, max_tokens=9, steps=2, turns=3, same_refusals=4)
         assert session.partner.name == "run-sft"
         home: Any = session.current_situation.home
         assert len(home.plan.devices) == 2 and session.blueprint.toolset == "assist"  # type: ignore[attr-defined]
