@@ -45,7 +45,6 @@ from homerl.envs.personalhome.judge import answer_and_plan_judge
 from homerl.envs.personalhome.judge.answer_and_plan_judge import (
     HOME,
     KEYS,
-    RefusedStep,
     decide_answers,
     equivalence_question,
     revision_message,
@@ -263,7 +262,7 @@ def plan_feedback_message(played: PlayedTask, verdict: Mapping[str, Any] | None)
         state = HouseholdState(blueprint.household)
         for step in program["steps"]:
             if (why := try_plan_step(state, step)) is not None:
-                refused.append(RefusedStep(program["program_id"], step["step_id"], why))
+                refused.append({"program": program["program_id"], "step": step["step_id"], "message": why})
     names = {member.member_id: member.name for member in blueprint.household.members}
     return revision_message(programs, verdict, refused, names, blueprint.language)
 
