@@ -40,26 +40,6 @@ def mean_value(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-# Questions
-
-
-def answer_accuracy(correct: Sequence[bool]) -> float:
-    """The share of right answers (eq. 3 of IG and CF, eq. 6 of MC)."""
-    return mean_value(list(map(float, correct)))
-
-
-def counterfactual_accuracy(correct: Sequence[bool], changed: Sequence[bool]) -> dict[str, float]:
-    """Accuracy where the edit changes the answer and where it does not (eq. 5), and `macro`, the mean of both (eq. 4).
-
-    The sequences have one entry for each counterfactual. A class without one is left out, and then `macro` is too.
-    """
-    parts: dict[str, list[bool]] = {"changed": [], "unchanged": []}
-    for right, moved in zip(correct, changed, strict=True):
-        parts["changed" if moved else "unchanged"].append(right)
-    shares = {name: answer_accuracy(part) for name, part in parts.items() if part}
-    return shares | ({"macro": mean_value(list(shares.values()))} if len(shares) == 2 else {})
-
-
 # Rankings
 
 
