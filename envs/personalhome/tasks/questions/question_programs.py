@@ -63,11 +63,6 @@ class SceneAct:
     place: str | None = field(default=None, compare=False)
 
 
-def make_scene_tables(household: Household) -> dict[str, tuple[Row, ...]]:
-    """The tables of a household's transcript by name."""
-    return _collect_rows(TABLES, _scene_rows(household.transcript) if household.transcript is not None else ())
-
-
 def _collect_rows(names: Iterable[str], named_rows: Iterable[tuple[str, Row]]) -> dict[str, tuple[Row, ...]]:
     """The tables of some names, from rows that come with the names of their tables."""
     found: dict[str, list[Row]] = {name: [] for name in names}
@@ -173,7 +168,7 @@ def make_household_tables(household: Household) -> HouseholdTables:
         "memories": tuple(starmap(_fact_row, memories)),
         "events": tuple(starmap(_fact_row, events)),
         **_collect_rows(("appliances", "sensors", "states", "readings"), _device_rows(household)),
-        **make_scene_tables(household),
+        **_collect_rows(TABLES, _scene_rows(household.transcript) if household.transcript is not None else ()),
     }
     told = {"memories": tuple(_told_rows([*memories, *events])), "events": tuple(_told_rows(events))}
     return HouseholdTables(household.now, tables, told)
