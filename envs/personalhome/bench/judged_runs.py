@@ -21,6 +21,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TypeVar
 
 from homerl.envs.core.documents import InputError
@@ -53,7 +54,7 @@ from homerl.envs.personalhome.judge.judge_client import JudgeQuestion, VerdictSt
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.tasks.answer_parser import parse_plan
-from homerl.envs.personalhome.tasks.benchmark_metrics import HIGHEST_SCORE, LOWEST_SCORE, kept_order_share, mean_value
+from homerl.envs.personalhome.tasks.benchmark_metrics import HIGHEST_SCORE, LOWEST_SCORE, kept_order_share
 from homerl.envs.personalhome.tasks.blueprint import Grounding
 from homerl.envs.personalhome.tasks.plan_rules import try_plan_step
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, answer_to_part
@@ -185,11 +186,11 @@ def rating_figures(rated: Sequence[Mapping[str, Any]]) -> Figures:
     scores: dict[str, list[float]] = {"RPJ abs": [], "RPJ members": [], "RPJ home": []}
     for verdict in rated:
         by_part = answer_and_plan_judge.persona_scores(verdict)
-        members = [mean_value(given) for part, given in by_part.items() if part != HOME]
+        members = [fmean(given) for part, given in by_part.items() if part != HOME]
         for name, values in zip(
             scores, (answer_and_plan_judge.overall_scores(verdict), members, by_part.get(HOME)), strict=True
         ):
-            scores[name].append(mean_value(values or (LOWEST_SCORE,)))
+            scores[name].append(fmean(values or (LOWEST_SCORE,)))
     ends = (LOWEST_SCORE, HIGHEST_SCORE)
     found = {name: mean_figure(values, ends) for name, values in scores.items()}
     return drop_missing_figures(**found)
@@ -235,7 +236,7 @@ def compare_ranked_runs(runs: Sequence[RunResults], verdicts: VerdictStore, by: 
             continue
         order = answer_and_plan_judge.read_plan_ranking(given, names, seed)
         for name in names:
-            firsts[name].append(mean_value([float(one[0] == name) for one in order.overall]))
+            firsts[name].append(fmean(one[0] == name for one in order.overall))
         disagrees.append(order.has_unstable_best)
         kept.append(kept_order_share(*order.overall))
     wins = drop_missing_figures(**{name: mean_figure(values) for name, values in firsts.items()})

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -326,10 +327,10 @@ def accuracy_cases(rows: Sequence[Row]) -> dict[str, list[float]]:
     An episode has one counterfactual that changes the answer and one that does not, so the mean is that of eq. 4.
     """
     grounding = select_task_rows(rows, "IG")
-    both = ([float(row["right"][key]) for key in row["changed"]] for row in grounding)
+    both = ([row["right"][key] for key in row["changed"]] for row in grounding)
     return {
         "IG ACC": [float(row["right"]["original"]) for row in grounding],
-        "CF ACC": [metrics.mean_value(right) for right in both if right],
+        "CF ACC": [fmean(right) for right in both if right],
         "MC ACC": [float(row["right"]["original"]) for row in select_task_rows(rows, "MC")],
     }
 

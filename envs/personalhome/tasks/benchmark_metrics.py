@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from statistics import fmean
 
 MISSING_RANK = 11  # of a relevant feature that a ranking of ten leaves out
 # Three features of a list are HIGHLY_RELEVANT (R in eq. 8, K in eq. 12). Their ideal ranks are 1, 2 and 3.
@@ -31,13 +32,6 @@ ERROR_OF_RULE = {  # the rules that refuse a call; all others are EXECUTION_ERRO
 }
 RULES = ("kept", "ordered", "compatible", "reasoned", "sized")  # of plans, as `plan_rules.PlanVerdict` names them
 CALL_CLASSES = ("<5", "5-10", ">10")
-
-
-def mean_value(values: Sequence[float]) -> float:
-    """The mean. Raises `ValueError` for no values."""
-    if not values:
-        raise ValueError("there is no mean of nothing")
-    return sum(values) / len(values)
 
 
 # Rankings
@@ -70,7 +64,7 @@ def kept_order_share(one: Sequence[str], other: Sequence[str]) -> float:
     """The share of pairs that two orders of the same names, at least two, put the same way round (1: the same order)."""
     place = {name: at for at, name in enumerate(other)}
     pairs = [(a, b) for at, a in enumerate(one) for b in one[at + 1 :]]
-    return mean_value([float(place[a] < place[b]) for a, b in pairs])
+    return fmean(place[a] < place[b] for a, b in pairs)
 
 
 # Faults and calls

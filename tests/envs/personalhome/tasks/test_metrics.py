@@ -15,12 +15,6 @@ BEST = list("abc")
 RANKINGS = st.permutations(TEN)
 
 
-def test_there_is_no_mean_of_nothing():
-    assert metrics.mean_value([True, True, False, True]) == 0.75
-    with pytest.raises(ValueError, match="mean of nothing"):
-        metrics.mean_value([])
-
-
 @pytest.mark.parametrize(
     ("ranking", "k", "value"),
     [
