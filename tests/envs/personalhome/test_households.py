@@ -143,13 +143,13 @@ def test_a_wish_that_nothing_grants_is_refused() -> None:
 def test_what_is_dropped_is_counted() -> None:
     dropped: Counter[str] = Counter()
     for seed in range(20):
-        make_household(seed, dropped=dropped)
+        make_household(seed, HouseholdRecipe(), dropped)
     assert dropped["too_young"] and dropped["away"]
 
 
 @pytest.mark.long
 def test_1100_households_have_the_totals_of_the_paper() -> None:
-    check_totals([make_household(seed) for seed in range(1100)], 1.0, 0.05)
+    check_totals([make_household(seed, HouseholdRecipe()) for seed in range(1100)], 1.0, 0.05)
 
 
 def test_fewer_households_have_the_same_shares() -> None:
