@@ -75,9 +75,8 @@ Programs = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class RunRatings:
-    """What the judge `by` said of a run. `missing` questions have no verdict; of `unsure` answers it could not tell."""
+    """What a judge said of a run. `missing` questions have no verdict; of `unsure` answers it could not tell."""
 
-    by: str
     figures: Figures
     missing: int
     unsure: int
@@ -178,7 +177,7 @@ def compute_run_ratings(run: RunResults, verdicts: VerdictStore, by: str) -> Run
     figures = {name: figure for name, figure in question_figures(asked).items() if not name.startswith("MC")}
     given = [plan_verdict(played, verdicts, by) for played in run.played_tasks(("plans",))]
     rated = [verdict for verdict in given if verdict is not None]
-    return RunRatings(by, figures | rating_figures(rated), missing + len(given) - len(rated), unsure)
+    return RunRatings(figures | rating_figures(rated), missing + len(given) - len(rated), unsure)
 
 
 def rating_figures(rated: Sequence[Mapping[str, Any]]) -> Figures:
