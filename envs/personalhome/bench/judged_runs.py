@@ -233,11 +233,11 @@ def compare_ranked_runs(runs: Sequence[RunResults], verdicts: VerdictStore, by: 
         if len(given) < len(asked):
             missing += 1
             continue
-        order = answer_and_plan_judge.read_plan_ranking(given, names, seed)
+        first, second = answer_and_plan_judge.read_plan_orders(given, names, seed)
         for name in names:
-            firsts[name].append(fmean(one[0] == name for one in order.overall))
-        disagrees.append(order.has_unstable_best)
-        kept.append(kept_order_share(*order.overall))
+            firsts[name].append(fmean(order[0] == name for order in (first, second)))
+        disagrees.append(first[0] != second[0])
+        kept.append(kept_order_share(first, second))
     wins = drop_missing_figures(**{name: mean_figure(values) for name, values in firsts.items()})
     return RunOrderComparison(wins, share_figure(disagrees), mean_figure(kept), missing)
 

@@ -197,18 +197,6 @@ def persona_scores(verdict: Mapping[str, Any]) -> dict[str, list[int]]:
     return found
 
 
-@dataclass(frozen=True)
-class PlanRanking:
-    """Two orders of models for the household, best first, one for each time of asking."""
-
-    overall: tuple[tuple[str, ...], tuple[str, ...]]
-
-    @property
-    def has_unstable_best(self) -> bool:
-        """Whether the best plan changed with the order in which plans were shown."""
-        return self.overall[0][0] != self.overall[1][0]
-
-
 def relative_questions(
     household: Mapping[str, Any],
     situation: Mapping[str, Any] | str,
@@ -259,11 +247,10 @@ def order_verdict_model(letters: tuple[str, ...], parts: Sequence[str]) -> type[
     return create_model("OrderVerdict", __base__=Model, **fields)
 
 
-def read_plan_ranking(verdicts: Sequence[Mapping[str, Any]], models: Iterable[str], seed: int) -> PlanRanking:
-    """Both verdicts on the plans of these models, with names in place of letters."""
+def read_plan_orders(verdicts: Sequence[Mapping[str, Any]], models: Iterable[str], seed: int) -> list[list[str]]:
+    """The models in the orders of both verdicts for the household, best first, one for each time of asking."""
     both = zip(verdicts, assign_letters(models, seed), strict=True)
-    first, second = (tuple(letters[letter] for letter in verdict["overall_order"]) for verdict, letters in both)
-    return PlanRanking((first, second))
+    return [[letters[letter] for letter in verdict["overall_order"]] for verdict, letters in both]
 
 
 KEYS = ("o", "f1", "f2")
