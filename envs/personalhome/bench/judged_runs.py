@@ -21,6 +21,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TypeVar
 
 from homerl.envs.core.documents import InputError
@@ -45,7 +46,6 @@ from homerl.envs.personalhome.judge import answer_and_plan_judge
 from homerl.envs.personalhome.judge.answer_and_plan_judge import (
     HOME,
     KEYS,
-    RefusedStep,
     decide_answers,
     equivalence_question,
     revision_message,
@@ -54,7 +54,7 @@ from homerl.envs.personalhome.judge.judge_client import JudgeQuestion, VerdictSt
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.tasks.answer_parser import parse_plan
-from homerl.envs.personalhome.tasks.benchmark_metrics import HIGHEST_SCORE, LOWEST_SCORE, kept_order_share, mean_value
+from homerl.envs.personalhome.tasks.benchmark_metrics import HIGHEST_SCORE, LOWEST_SCORE, kept_order_share
 from homerl.envs.personalhome.tasks.blueprint import Grounding
 from homerl.envs.personalhome.tasks.plan_rules import try_plan_step
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, answer_to_part
@@ -75,9 +75,8 @@ Programs = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class RunRatings:
-    """What the judge `by` said of a run. `missing` questions have no verdict; of `unsure` answers it could not tell."""
+    """What a judge said of a run. `missing` questions have no verdict; of `unsure` answers it could not tell."""
 
-    by: str
     figures: Figures
     missing: int
     unsure: int
@@ -178,7 +177,7 @@ def compute_run_ratings(run: RunResults, verdicts: VerdictStore, by: str) -> Run
     figures = {name: figure for name, figure in question_figures(asked).items() if not name.startswith("MC")}
     given = [plan_verdict(played, verdicts, by) for played in run.played_tasks(("plans",))]
     rated = [verdict for verdict in given if verdict is not None]
-    return RunRatings(by, figures | rating_figures(rated), missing + len(given) - len(rated), unsure)
+    return RunRatings(figures | rating_figures(rated), missing + len(given) - len(rated), unsure)
 
 
 def rating_figures(rated: Sequence[Mapping[str, Any]]) -> Figures:
@@ -186,11 +185,11 @@ def rating_figures(rated: Sequence[Mapping[str, Any]]) -> Figures:
     scores: dict[str, list[float]] = {"RPJ abs": [], "RPJ members": [], "RPJ home": []}
     for verdict in rated:
         by_part = answer_and_plan_judge.persona_scores(verdict)
-        members = [mean_value(given) for part, given in by_part.items() if part != HOME]
+        members = [fmean(given) for part, given in by_part.items() if part != HOME]
         for name, values in zip(
             scores, (answer_and_plan_judge.overall_scores(verdict), members, by_part.get(HOME)), strict=True
         ):
-            scores[name].append(mean_value(values or (LOWEST_SCORE,)))
+            scores[name].append(fmean(values or (LOWEST_SCORE,)))
     ends = (LOWEST_SCORE, HIGHEST_SCORE)
     found = {name: mean_figure(values, ends) for name, values in scores.items()}
     return drop_missing_figures(**found)
@@ -234,11 +233,11 @@ def compare_ranked_runs(runs: Sequence[RunResults], verdicts: VerdictStore, by: 
         if len(given) < len(asked):
             missing += 1
             continue
-        order = answer_and_plan_judge.read_plan_ranking(given, names, seed)
+        first, second = answer_and_plan_judge.read_plan_orders(given, names, seed)
         for name in names:
-            firsts[name].append(mean_value([float(one[0] == name) for one in order.overall]))
-        disagrees.append(order.has_unstable_best)
-        kept.append(kept_order_share(*order.overall))
+            firsts[name].append(fmean(order[0] == name for order in (first, second)))
+        disagrees.append(first[0] != second[0])
+        kept.append(kept_order_share(first, second))
     wins = drop_missing_figures(**{name: mean_figure(values) for name, values in firsts.items()})
     return RunOrderComparison(wins, share_figure(disagrees), mean_figure(kept), missing)
 
@@ -263,7 +262,7 @@ def plan_feedback_message(played: PlayedTask, verdict: Mapping[str, Any] | None)
         state = HouseholdState(blueprint.household)
         for step in program["steps"]:
             if (why := try_plan_step(state, step)) is not None:
-                refused.append(RefusedStep(program["program_id"], step["step_id"], why))
+                refused.append({"program": program["program_id"], "step": step["step_id"], "message": why})
     names = {member.member_id: member.name for member in blueprint.household.members}
     return revision_message(programs, verdict, refused, names, blueprint.language)
 

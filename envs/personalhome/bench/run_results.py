@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -321,18 +322,15 @@ def question_figures(rows: Sequence[Row]) -> Figures:
 
 
 def accuracy_cases(rows: Sequence[Row]) -> dict[str, list[float]]:
-    """For each accuracy its cases, one for each episode: 0 or 1, and for CF the macro accuracy of its counterfactuals.
+    """For each accuracy its cases, one for each episode: 0 or 1, and for CF the accuracy of its counterfactuals.
 
     An episode has one counterfactual that changes the answer and one that does not, so the mean is that of eq. 4.
     """
     grounding = select_task_rows(rows, "IG")
-    both = (
-        metrics.counterfactual_accuracy([row["right"][key] for key in row["changed"]], [*row["changed"].values()])
-        for row in grounding
-    )
+    both = ([row["right"][key] for key in row["changed"]] for row in grounding)
     return {
         "IG ACC": [float(row["right"]["original"]) for row in grounding],
-        "CF ACC": [accuracy["macro"] for accuracy in both if "macro" in accuracy],
+        "CF ACC": [fmean(right) for right in both if right],
         "MC ACC": [float(row["right"]["original"]) for row in select_task_rows(rows, "MC")],
     }
 

@@ -29,10 +29,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.messages import text_message
 from homerl.envs.core.model import Model
 from homerl.envs.core.state_encoding import text_hash
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
@@ -53,12 +52,11 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Setting,
     Task,
 )
-from homerl.envs.personalhome.tasks.expert import right_answer, wrong_answer
+from homerl.envs.personalhome.tasks.expert import ConstantAgent, right_answer, wrong_answer
 from homerl.envs.personalhome.tasks.questions.question_maker import QuestionWording, draw_questions, load_phrases
 from homerl.envs.personalhome.tasks.situation import answer_goals
-from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import Agent
-from homerl.play.situation import Reply
 from homerl.worlds import contract
 
 NAME = "personalhome-bench"
@@ -103,27 +101,17 @@ class PersonalHomeInstance(Model):
         return EpisodeLimits(1, TURNS + 1, TURNS + 1)
 
 
-class AnswersWrongly:
-    """An agent whose answer has the right form, and is wrong or less right."""
-
-    name = "wrong"
-
-    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        """The wrong answer."""
-        return [Reply(text_message(wrong_answer(cast(PersonalHomeBlueprint, episode.blueprint), random.Random(0))))]
-
-
 class PersonalHomeSuite(contract.Suite):
     """4,000 episodes in 1,000 households."""
 
     name = NAME
     settings = ("agentic", "sole")
-    instance = PersonalHomeInstance
-    labels = ("category", "difficulty")
+    instance: type[PersonalHomeInstance] = PersonalHomeInstance
+    labels: tuple[str, ...] = ("category", "difficulty")
 
     def near_misses(self, instance: PersonalHomeInstance, setting: str) -> Iterator[tuple[str, Agent]]:
         """The near miss by which each instance was checked."""
-        yield "a wrong answer", AnswersWrongly()
+        yield "a wrong answer", ConstantAgent("wrong", lambda blueprint: wrong_answer(blueprint, random.Random(0)))
 
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
@@ -281,17 +269,12 @@ class FilmedInstance(SceneInstance):
         return blueprint.model_copy(update={"household": household})
 
 
-class ScenesSuite(contract.Suite):
+class ScenesSuite(PersonalHomeSuite):
     """1,684 episodes in 100 households with transcripts."""
 
     name = SCENES_NAME
-    settings = ("agentic", "sole")
     instance = SceneInstance
     labels = ("category", "difficulty", "domain")
-
-    def near_misses(self, instance: SceneInstance, setting: str) -> Iterator[tuple[str, Agent]]:
-        """The near miss by which each instance was checked."""
-        yield "a wrong answer", AnswersWrongly()
 
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress

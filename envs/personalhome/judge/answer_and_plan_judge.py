@@ -30,7 +30,7 @@ from __future__ import annotations
 import json
 import random
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -111,25 +111,17 @@ def strip_program_ids(programs: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     return [{"steps": [dict(step) for step in program["steps"]]} for program in programs]
 
 
-@dataclass(frozen=True)
-class RefusedStep:
-    """A step of a plan that could not be carried out, and why, in the words of the tool."""
-
-    program_id: str
-    step_id: str
-    message: str
-
-
 def revision_message(
     programs: Sequence[Mapping[str, Any]],
     verdict: Mapping[str, Any] | None,
-    refused: Sequence[RefusedStep],
+    refused: Sequence[Mapping[str, str]],
     names: Mapping[str, str],
-    language: str = "en",
+    language: str,
 ) -> Message:
     """The user's message that asks for one revision.
 
-    `verdict` is that of abs mode, None if there is none; `names` has the names of members by id.
+    `verdict` is that of abs mode, None if there is none. `refused` are the steps that could not be carried out: `program`,
+    `step`, and why, in the words of the tool (`message`). `names` has the names of members by id.
     """
     said = load_judge_words(language).revision
     called = {HOME: said.home, **names}
@@ -140,7 +132,7 @@ def revision_message(
         lines += [said.persona.format(name=called.get(part, part), **given) for part, given in judged["personas"].items()]
     if refused:
         lines.append(said.refused)
-        lines += [said.refusal.format(program=at.program_id, step=at.step_id, message=at.message) for at in refused]
+        lines += [said.refusal.format(**step) for step in refused]
     return {"role": "user", "content": "\n".join([*lines, said.closing])}
 
 
@@ -158,9 +150,7 @@ def absolute_question(
     language: str = "en",
     about: Mapping[str, Any] | None = None,
 ) -> JudgeQuestion:
-    """The question that rates a plan. Raises `ValueError` for a plan without programs, of which nothing can be asked."""
-    if not programs:
-        raise ValueError("a plan without programs cannot be rated")
+    """The question that rates a plan of one program at least: of none nothing can be asked."""
     said, parts = load_judge_words(language), judge_personas(household)
     numbers = [str(number) for number in range(1, len(programs) + 1)]
     opinion = {"feedback": said.feedback, "score": 3}
@@ -207,19 +197,6 @@ def persona_scores(verdict: Mapping[str, Any]) -> dict[str, list[int]]:
     return found
 
 
-@dataclass(frozen=True)
-class PlanRanking:
-    """Two orders of models, best first, one for each time of asking: for the household, and for each part."""
-
-    overall: tuple[tuple[str, ...], tuple[str, ...]]
-    by_persona: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
-
-    @property
-    def has_unstable_best(self) -> bool:
-        """Whether the best plan changed with the order in which plans were shown."""
-        return self.overall[0][0] != self.overall[1][0]
-
-
 def relative_questions(
     household: Mapping[str, Any],
     situation: Mapping[str, Any] | str,
@@ -242,7 +219,7 @@ def relative_questions(
     return questions[0], questions[1]
 
 
-def assign_letters(models: Mapping[str, Any] | Sequence[str], seed: int) -> tuple[dict[str, str], dict[str, str]]:
+def assign_letters(models: Iterable[str], seed: int) -> tuple[dict[str, str], dict[str, str]]:
     """The model behind each letter, for both times of asking."""
     # Sorted first, so that the letters do not depend on the order in which runs are named.
     order = sorted(models)
@@ -270,17 +247,10 @@ def order_verdict_model(letters: tuple[str, ...], parts: Sequence[str]) -> type[
     return create_model("OrderVerdict", __base__=Model, **fields)
 
 
-def read_plan_ranking(
-    verdicts: Sequence[Mapping[str, Any]], models: Mapping[str, Any] | Sequence[str], seed: int
-) -> PlanRanking:
-    """Both verdicts on the plans of these models, with names in place of letters."""
-    (first, first_letters), (second, second_letters) = zip(verdicts, assign_letters(models, seed), strict=True)
-
-    def name_both(one: Sequence[str], other: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return tuple(first_letters[letter] for letter in one), tuple(second_letters[letter] for letter in other)
-
-    parts = {part: name_both(order, second["persona_order"][part]) for part, order in first["persona_order"].items()}
-    return PlanRanking(name_both(first["overall_order"], second["overall_order"]), parts)
+def read_plan_orders(verdicts: Sequence[Mapping[str, Any]], models: Iterable[str], seed: int) -> list[list[str]]:
+    """The models in the orders of both verdicts for the household, best first, one for each time of asking."""
+    both = zip(verdicts, assign_letters(models, seed), strict=True)
+    return [[letters[letter] for letter in verdict["overall_order"]] for verdict, letters in both]
 
 
 KEYS = ("o", "f1", "f2")

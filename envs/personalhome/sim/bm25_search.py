@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rank_bm25 import BM25Plus
-
-Rank = Callable[[str, Sequence[str]], Sequence[int]]  # (query, texts) -> indices of the texts that match, best first
-Answer = Callable[[str, Sequence[str]], str]  # (question, texts that match it) -> an answer in words
 
 _RUN = re.compile(r"[\u3400-\u9fff]+|[^\W_\u3400-\u9fff]+")
 _ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""))
@@ -56,25 +53,19 @@ def _stem_word(word: str) -> str:
 
 
 def rank_by_bm25(query: str, texts: Sequence[str]) -> list[int]:
-    """The indices of the texts that share a word with `query`, best first. It is a `Rank`."""
+    """The indices of the texts that share a word with `query`, best first."""
     asked = search_terms(query)
     if not asked or not texts:
         return []
-    index, held = _build_index(tuple(texts))
+    index, wanted = _build_index(tuple(texts)), frozenset(asked)
     scores = index.get_scores(asked)
-    wanted = frozenset(asked)
-    return sorted((at for at in range(len(texts)) if wanted & held[at]), key=lambda at: (-scores[at], at))
+    matching = (at for at, counts in enumerate(index.doc_freqs) if wanted & counts.keys())
+    return sorted(matching, key=lambda at: (-scores[at], at))
 
 
 @lru_cache(maxsize=256)  # a household's memories are searched again and again
-def _build_index(texts: tuple[str, ...]) -> tuple[BM25Plus, tuple[frozenset[str], ...]]:
+def _build_index(texts: tuple[str, ...]) -> BM25Plus:
     from rank_bm25 import BM25Plus  # imported at the first search, because it loads numpy
 
     # BM25 needs one word at least in each text, so a text without words gets an empty one.
-    split = [search_terms(text) for text in texts]
-    return BM25Plus([one or [""] for one in split]), tuple(map(frozenset, split))
-
-
-def quote_texts(question: str, texts: Sequence[str]) -> str:
-    """The texts themselves, a line each. It is an `Answer`."""
-    return "\n".join(texts)
+    return BM25Plus([search_terms(text) or [""] for text in texts])

@@ -3,7 +3,7 @@
 Invariants:
 - Every call runs on a fork, which takes the state's place when it succeeds. So a refused call has changed nothing.
 - `step` never raises on an agent's action. Results are plain data.
-- Progress is the share of the caller's goals that hold. Without goals it is 0.
+- Progress is 0: what is to be reached is Φ of a situation, and no part of the world.
 - What calls have shown is part of the state, since it is evidence that counts once.
 - No step ends an episode: an agent ends it with words.
 """
@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Self
 
 from homerl.envs.core.world import Action, World, why_action_too_large
@@ -57,19 +57,14 @@ def call_household_tool(state: HouseholdState, name: str, arguments: Mapping[str
     return result
 
 
-Goals = Callable[[HouseholdState], Sequence[bool]]
-
-
 class PersonalHome(World):
     """A world that is made from a state, which it forks, so that the caller's does not change.
 
-    `goals` says of a state which goals hold; it is a pure function. `tools` are the names of those that the agent has: all
-    by default, and none where the prompt says all.
+    `tools` are the names of those that the agent has: all by default, and none where the prompt says all.
     """
 
-    def __init__(self, state: HouseholdState, goals: Goals | None = None, tools: Collection[str] | None = None) -> None:
-        self.state = state.fork()
-        self._goals, self._tools = goals, None if tools is None else frozenset(tools)
+    def __init__(self, state: HouseholdState, tools: Collection[str] | None = None) -> None:
+        self.state, self._tools = state.fork(), None if tools is None else frozenset(tools)
 
     @property
     def tools(self) -> list[dict[str, Any]]:
@@ -80,14 +75,8 @@ class PersonalHome(World):
         """The tools that the household offers and the agent has."""
         return (tool for tool in list_offered_tools(self.state) if self._tools is None or tool.name in self._tools)
 
-    @property
-    def progress(self) -> float:
-        """The share of goals that hold, 0 to 1."""
-        held = () if self._goals is None else self._goals(self.state)
-        return sum(map(bool, held)) / len(held) if held else 0.0
-
     def fork(self) -> Self:
-        """An independent copy with the same goals."""
+        """An independent copy."""
         # `__init__` would fork the state a second time.
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
@@ -95,7 +84,7 @@ class PersonalHome(World):
         return twin
 
     def state_key(self) -> str:
-        """The key of the household's state, which does not cover the goals."""
+        """The key of the household's state."""
         return self.state.state_key()
 
     def step(self, action: Action) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -104,7 +93,7 @@ class PersonalHome(World):
         `info` holds `progress`, `blocked` (rule and message of a refusal, or None), `error` (None: no code runs here),
         `changed` (see `HouseholdState.changes_since`), and `read`: the ids of what the call showed (see `tools`).
         """
-        before, progress = self.state.fork(), self.progress
+        before = self.state.fork()
         given = dict(action) if isinstance(action, Mapping) else {}
         name, blocked = given.pop("name", None), None
         try:
@@ -117,16 +106,15 @@ class PersonalHome(World):
         except Refused as refusal:
             observation = f"refused: {refusal.rule}: {refusal.message}"
             blocked = {"rule": refusal.rule, "message": refusal.message}
-        after = self.progress
         info = {
-            "progress": after,
+            "progress": 0.0,
             "blocked": blocked,
             "error": None,
             "changed": self.state.changes_since(before),
             "read": () if blocked else self.state.shown,
         }
         whole = observation.encode(errors="replace").decode()  # half characters of surrogate pairs fit into no file
-        return whole, after - progress, False, False, info
+        return whole, 0.0, False, False, info
 
 
 def result_to_observation(result: Any) -> str:

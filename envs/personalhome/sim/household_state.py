@@ -2,8 +2,8 @@
 
 Invariants:
 - The household never changes. A fork shares it and is independent in everything else.
-- `state_key` covers all that decides the future: household, home, records and what was seen. It leaves out `rank` and
-  `answer`, which an experiment fixes. It is the same in every process.
+- `state_key` covers all that decides the future: household, home, records and what was seen. It is the same in every
+  process.
 - What a sensor measures stands in the home. What somebody wrote about a sensor stands in the records and hides it, so that
   nobody ends a leak by writing that there is none.
 """
@@ -23,7 +23,6 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.home_world import name_state_changes as changes_of_home
 from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
-from homerl.envs.personalhome.sim.bm25_search import Answer, Rank, quote_texts, rank_by_bm25
 from homerl.envs.personalhome.sim.household import Household, Member, Memory, Pet
 
 DeviceKind = Literal["appliance", "sensor"]
@@ -86,16 +85,14 @@ class Records:
 class HouseholdState:
     """A household in an episode. Raises `InputError` if its home cannot be built.
 
-    `rank` orders memories and captions for a query. `answer` puts what was found for a question into words.
-
     `home` holds the appliances and sensors; each call puts another object in its place. `seen` are the ids of all that calls
     have shown (see `note_shown`), and `shown` are those that the last call showed, which decide nothing.
     """
 
-    __slots__ = ("_digest", "_start", "answer", "home", "household", "rank", "records", "seen", "shown")
+    __slots__ = ("_digest", "_start", "home", "household", "records", "seen", "shown")
 
-    def __init__(self, household: Household, rank: Rank = rank_by_bm25, answer: Answer = quote_texts) -> None:
-        self.household, self.rank, self.answer = household, rank, answer
+    def __init__(self, household: Household) -> None:
+        self.household = household
         start, self._digest = _start_of(household.model_dump_json())
         self.home: Home = start.fork()
         self.records = self._start = Records(household.members, household.pets, household.memories)

@@ -64,7 +64,6 @@ class Vocabulary(Model):
     genres: tuple[str, ...]
     scents: tuple[str, ...]
     situations: dict[str, tuple[str, ...]]
-    domains: dict[str, int]
 
     @model_validator(mode="after")
     def _groups_exist(self) -> Vocabulary:

@@ -42,13 +42,9 @@ PIECE = re.compile(
 
 @dataclass(frozen=True)
 class ReadAnswer:
-    """An answer as it was read.
-
-    `value` is None if nothing could be read. `mended` says what had to be mended, in the order of mending.
-    """
+    """An answer as it was read. `value` is None if nothing could be read, and `error` if nothing had to be mended."""
 
     value: Any
-    mended: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -58,9 +54,7 @@ def find_json(text: str, fits: Callable[[Any], bool]) -> ReadAnswer | None:
     whole = _parse_strict_json(text.strip())
     if whole is not None and fits(whole):
         return ReadAnswer(whole)
-    bare = strip_thoughts_and_controls(text).strip()
-    inside = strip_code_fence(bare)
-    outside = [*(["text around"] if bare != text.strip() else []), *(["code fence"] if inside != bare else [])]
+    inside = strip_code_fence(strip_thoughts_and_controls(text).strip())
     found, end = None, 0
     for match in islice(re.finditer(r"[{\[]", inside), MOST_STARTS):
         start = match.start()
@@ -71,32 +65,28 @@ def find_json(text: str, fits: Callable[[Any], bool]) -> ReadAnswer | None:
             continue
         end = cut[1]  # what begins inside of this piece is a part of it
         if fits(value):
-            around = ["text around"] if inside[:start].strip() or inside[end:].strip() else []
-            found = ReadAnswer(value, tuple(dict.fromkeys((*outside, *around, *cut[2]))))
+            found = ReadAnswer(value, FORMAT_ERROR)
     return found
 
 
-def _mend_brackets(text: str, start: int) -> tuple[str, int, tuple[str, ...]] | None:
-    """(strict JSON, its end in the text, what was mended) of the brackets that open at `start`; None if they stay open."""
-    out, mended, depth = [], dict[str, None](), 0
+def _mend_brackets(text: str, start: int) -> tuple[str, int] | None:
+    """(strict JSON, its end in the text) of the brackets that open at `start`; None if they stay open."""
+    out, depth = [], 0
     for piece in PIECE.finditer(text, start):
         kind, said = piece.lastgroup, piece[0]
         depth += (kind == "open") - (kind == "close")
         match kind:
             case "single":
-                mended["single quotes"] = None
                 # In double quotes, \' needs no backslash any more, and " needs one.
                 inner = re.sub(r"\\(.)", lambda found: found[1] if found[1] == "'" else found[0], said[1:-1], flags=re.S)
                 said = '"' + re.sub(r'(?<!\\)"', r"\"", inner) + '"'
             case "comma":
-                mended["trailing comma"] = None
                 said = ""
             case "constant":
-                mended["constant"] = None
                 said = {"True": "true", "False": "false", "None": "null"}[said]
         out.append(said)
         if depth == 0:
-            return "".join(out), piece.end(), tuple(mended)
+            return "".join(out), piece.end()
     return None
 
 
@@ -132,9 +122,9 @@ def parse_final_answer(text: str) -> ReadAnswer:
     if read.error == EMPTY:
         return read
     if read.value is None:
-        return ReadAnswer(strip_thoughts_and_controls(text).strip(), ("no JSON",), FORMAT_ERROR)
+        return ReadAnswer(strip_thoughts_and_controls(text).strip(), FORMAT_ERROR)
     said = read.value["answer"]
-    return ReadAnswer(None, read.mended, EMPTY) if said in (None, "", []) else ReadAnswer(said, read.mended, read.error)
+    return ReadAnswer(None, EMPTY) if said in (None, "", []) else ReadAnswer(said, read.error)
 
 
 def parse_counterfactual_answers(text: str) -> ReadAnswer:
@@ -144,8 +134,7 @@ def parse_counterfactual_answers(text: str) -> ReadAnswer:
         return read
     given = {key: read.value.get(key) for key in THREE}
     said = {key: one.get("answer") if isinstance(one, Mapping) else one for key, one in given.items()}
-    mended = (*read.mended, *(f"no {key}" for key in THREE if said[key] is None))
-    return ReadAnswer(said, mended, FORMAT_ERROR if mended else None)
+    return ReadAnswer(said, FORMAT_ERROR if None in said.values() else read.error)
 
 
 def parse_ranking(text: str) -> ReadAnswer:
@@ -158,21 +147,17 @@ def parse_ranking(text: str) -> ReadAnswer:
     read = parse_answer_json(text, lambda found: bool(listed_in(found)))
     if read.value is None:
         return read
-    listed, mended = listed_in(read.value), read.mended
+    listed = listed_in(read.value)
     ranked = tuple(dict.fromkeys(filter(None, map(_feature_id, listed))))
-    mended += ("no key ranked_features",) if isinstance(read.value, list) else ()
-    mended += ("repeated or unreadable features",) if len(ranked) != len(listed) else ()
-    return ReadAnswer(ranked, mended, FORMAT_ERROR if mended else None)
+    is_whole = isinstance(read.value, dict) and len(ranked) == len(listed)
+    return ReadAnswer(ranked, read.error if is_whole else FORMAT_ERROR)
 
 
 def parse_answer_json(text: str, fits: Callable[[Any], bool]) -> ReadAnswer:
-    """The JSON in a text that `fits`. Its value is None, with an error and nothing mended, if there is none."""
+    """The JSON in a text that `fits`. Its value is None, with an error, if there is none."""
     if not strip_thoughts_and_controls(text).strip():
-        return ReadAnswer(None, (), EMPTY)
-    found = find_json(text, fits)
-    if found is None:
-        return ReadAnswer(None, (), FORMAT_ERROR)
-    return ReadAnswer(found.value, found.mended, FORMAT_ERROR if found.mended else None)
+        return ReadAnswer(None, EMPTY)
+    return find_json(text, fits) or ReadAnswer(None, FORMAT_ERROR)
 
 
 def _feature_id(item: Any) -> str | None:
@@ -270,7 +255,7 @@ def parse_plan(text: str) -> ReadAnswer:
         read = parse_answer_json(text, lambda found: _find_plan_items(found)[0] is not None)
     if read.value is None:
         return read
-    listed, mended = _find_plan_items(read.value)
+    listed, is_whole = _find_plan_items(read.value)
     items = [item if isinstance(item, Mapping) else {"steps": [item]} for item in listed or ()]
     found: dict[str, list[Any]] = {}
     for at, item in enumerate(items, 1):
@@ -278,27 +263,23 @@ def parse_plan(text: str) -> ReadAnswer:
         name = str(item.get("program_id") or f"program_{at}")
         found.setdefault(name, []).extend(steps if isinstance(steps, list) else [steps])
     written = [step for steps in found.values() for step in steps]
-    faults = {
-        "no program_id": not all(item.get("program_id") for item in items),
-        "a step that is no object": not all(isinstance(step, Mapping) for step in written),
-        "args as text": any(isinstance(step, Mapping) and isinstance(step.get("args"), str) for step in written),
-    }
+    is_whole = is_whole and all(item.get("program_id") for item in items)
+    is_whole = is_whole and all(isinstance(step, Mapping) and not isinstance(step.get("args"), str) for step in written)
     programs = tuple(
         {"program_id": name, "steps": [_complete_step(step, at) for at, step in enumerate(steps, 1)]}
         for name, steps in found.items()
     )
-    mended = (*read.mended, *mended, *(fault for fault, there in faults.items() if there))
-    return ReadAnswer(programs, mended, FORMAT_ERROR if mended else None)
+    return ReadAnswer(programs, read.error if is_whole else FORMAT_ERROR)
 
 
-def _find_plan_items(found: Any) -> tuple[list[Any] | None, tuple[str, ...]]:
-    """(the programs or flat steps of a JSON value, what was mended); (None, ()) if the value is no plan."""
+def _find_plan_items(found: Any) -> tuple[list[Any] | None, bool]:
+    """(the programs or flat steps of a JSON value, whether it is the list that is asked for); (None, ...) for no plan."""
     for key in ("programs", "plan", "plans") if isinstance(found, dict) else ():
         if isinstance(found.get(key), list):
-            return found[key], (f"a list in {key}",)
-    items, mended = (found, ()) if isinstance(found, list) else ([found], ("no list",))
+            return found[key], False
+    items = found if isinstance(found, list) else [found]
     parts = (isinstance(item, Mapping) and ("steps" in item or {"appliance", "feature"} <= set(item)) for item in items)
-    return (items, mended) if not items or any(parts) else (None, ())
+    return items if not items or any(parts) else None, isinstance(found, list)
 
 
 def _complete_step(step: Any, at: int) -> dict[str, Any]:

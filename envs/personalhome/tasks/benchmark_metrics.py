@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from statistics import fmean
 
 MISSING_RANK = 11  # of a relevant feature that a ranking of ten leaves out
 # Three features of a list are HIGHLY_RELEVANT (R in eq. 8, K in eq. 12). Their ideal ranks are 1, 2 and 3.
@@ -31,33 +32,6 @@ ERROR_OF_RULE = {  # the rules that refuse a call; all others are EXECUTION_ERRO
 }
 RULES = ("kept", "ordered", "compatible", "reasoned", "sized")  # of plans, as `plan_rules.PlanVerdict` names them
 CALL_CLASSES = ("<5", "5-10", ">10")
-
-
-def mean_value(values: Sequence[float]) -> float:
-    """The mean. Raises `ValueError` for no values."""
-    if not values:
-        raise ValueError("there is no mean of nothing")
-    return sum(values) / len(values)
-
-
-# Questions
-
-
-def answer_accuracy(correct: Sequence[bool]) -> float:
-    """The share of right answers (eq. 3 of IG and CF, eq. 6 of MC)."""
-    return mean_value(list(map(float, correct)))
-
-
-def counterfactual_accuracy(correct: Sequence[bool], changed: Sequence[bool]) -> dict[str, float]:
-    """Accuracy where the edit changes the answer and where it does not (eq. 5), and `macro`, the mean of both (eq. 4).
-
-    The sequences have one entry for each counterfactual. A class without one is left out, and then `macro` is too.
-    """
-    parts: dict[str, list[bool]] = {"changed": [], "unchanged": []}
-    for right, moved in zip(correct, changed, strict=True):
-        parts["changed" if moved else "unchanged"].append(right)
-    shares = {name: answer_accuracy(part) for name, part in parts.items() if part}
-    return shares | ({"macro": mean_value(list(shares.values()))} if len(shares) == 2 else {})
 
 
 # Rankings
@@ -90,7 +64,7 @@ def kept_order_share(one: Sequence[str], other: Sequence[str]) -> float:
     """The share of pairs that two orders of the same names, at least two, put the same way round (1: the same order)."""
     place = {name: at for at, name in enumerate(other)}
     pairs = [(a, b) for at, a in enumerate(one) for b in one[at + 1 :]]
-    return mean_value([float(place[a] < place[b]) for a, b in pairs])
+    return fmean(place[a] < place[b] for a, b in pairs)
 
 
 # Faults and calls

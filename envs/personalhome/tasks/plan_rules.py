@@ -39,21 +39,23 @@ CHILD, ELDER = 13, 70  # years: younger than a child's, older than an elder's
 
 @dataclass(frozen=True)
 class HouseholdNeed:
-    """A key of `vocabulary.yaml` (or `pets`, `children`, `elders`), how much it weighs, and the rows that say so."""
+    """How much a need weighs, and the rows that say so."""
 
-    key: str
     weight: float
     evidence: tuple[str, ...]
 
 
 def household_needs(household: Household) -> Mapping[str, HouseholdNeed]:
-    """The needs of a household by key. Of several sources the weightiest counts, and of equal ones the first."""
+    """The needs of a household by key (of `vocabulary.yaml`, or `pets`, `children`, `elders`).
+
+    Of several sources the weightiest counts, and of equal ones the first.
+    """
     found: dict[str, HouseholdNeed] = {}
 
     def add(keys: Iterable[str], weight: float, evidence: tuple[str, ...]) -> None:
         for key in keys:
             if key not in found or found[key].weight < weight:
-                found[key] = HouseholdNeed(key, weight, evidence)
+                found[key] = HouseholdNeed(weight, evidence)
 
     add(household.context.situations, SITUATION, tuple(f"event:{at}" for at in range(len(household.context.events))))
     for member in household.members:

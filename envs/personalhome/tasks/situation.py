@@ -117,8 +117,10 @@ def personalhome_system_prompt(blueprint: PersonalHomeBlueprint) -> str:
 
 def household_for_prompt(household: Household) -> dict[str, Any]:
     """The household, and what its video shows. The id of a video tells its situation, so it is left out."""
-    video = household.transcript.to_shown_json()["video_description"] if household.transcript else None
-    return household_shown(household) | ({"video_description": video} if video else {})
+    shown = household_shown(household)
+    if household.transcript:
+        shown["video_description"] = household.transcript.video_description.model_dump(mode="json", by_alias=True)
+    return shown
 
 
 def user_question(task: Task, language: str) -> str:

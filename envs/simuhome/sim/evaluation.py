@@ -36,14 +36,12 @@ class AgentCall:
 class EvaluationResult:
     """The result of an evaluation, and for each goal and each required action whether it holds.
 
-    `score` is 1 (pass), 0 (fail) or -1 (not evaluated). It is -1 if time could not go on, or if a judge must decide; in
-    the latter case `needs_judge` is true.
+    `score` is 1 (pass), 0 (fail) or -1 (not evaluated). It is -1 if time could not go on, or if a judge must decide.
     """
 
     score: int
     goals: tuple[bool, ...] = ()
     required: tuple[bool, ...] = ()
-    needs_judge: bool = False
 
 
 def evaluate_episode(episode: EpisodeFile, final: MatterHome, calls: Iterable[AgentCall]) -> EvaluationResult:
@@ -54,7 +52,7 @@ def evaluate_episode(episode: EpisodeFile, final: MatterHome, calls: Iterable[Ag
     calls = list(calls)
     required = tuple(is_required_action_met(action, calls, final.plan.strict) for action in episode.eval.required_actions)
     if not episode.is_decided_by_rule:
-        return EvaluationResult(NOT_EVALUATED if all(required) else FAIL, (), required, needs_judge=True)
+        return EvaluationResult(NOT_EVALUATED if all(required) else FAIL, (), required)
     try:
         goals = goals_hold(episode, final)
     except OperationError:

@@ -89,13 +89,9 @@ def search_passages(query: Any, top_k: Any) -> str:
     """
     if not isinstance(query, str) or not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:
         raise SearchError("query is a text and top_k an integer from 1")
-    asked = _index_words(query)
-    index = _search_index()
-    known = {word for word in asked if word in index.idf}
-    if not known:
-        return ""
-    scores = index.get_scores(asked)
-    holding = [number for number, counts in enumerate(index.doc_freqs) if known & counts.keys()]
+    asked, index = _index_words(query), _search_index()
+    scores, wanted = index.get_scores(asked), set(asked)
+    holding = [number for number, counts in enumerate(index.doc_freqs) if wanted & counts.keys()]
     best = sorted(holding, key=lambda number: (-scores[number], number))[:top_k]
     return "\n\n".join(documentation_passages()[number] for number in best)
 

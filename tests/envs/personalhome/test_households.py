@@ -27,6 +27,7 @@ from homerl.envs.personalhome.sim.generate.consistency_rules import (
     household_problems,
 )
 from homerl.envs.personalhome.sim.household import Fact, Household
+from homerl.envs.personalhome.sim.scene.scene_scripts import DOMAINS
 from homerl.envs.personalhome.sim.situations import load_situations
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words, load_vocabulary
 
@@ -127,7 +128,7 @@ def test_every_situation_can_be_wanted_and_so_can_categories_and_domains() -> No
     for category in load_vocabulary().situations:
         shown = make_household(2, HouseholdRecipe(wanted=category)).context.situations
         assert category in {load_situations()[key].category for key in shown}
-    for domain in load_vocabulary().domains:
+    for domain in DOMAINS:
         shown = make_household(3, HouseholdRecipe(wanted=domain)).context.situations
         assert domain in {load_situations()[key].domain for key in shown}
 
@@ -142,13 +143,13 @@ def test_a_wish_that_nothing_grants_is_refused() -> None:
 def test_what_is_dropped_is_counted() -> None:
     dropped: Counter[str] = Counter()
     for seed in range(20):
-        make_household(seed, dropped=dropped)
+        make_household(seed, HouseholdRecipe(), dropped)
     assert dropped["too_young"] and dropped["away"]
 
 
 @pytest.mark.long
 def test_1100_households_have_the_totals_of_the_paper() -> None:
-    check_totals([make_household(seed) for seed in range(1100)], 1.0, 0.05)
+    check_totals([make_household(seed, HouseholdRecipe()) for seed in range(1100)], 1.0, 0.05)
 
 
 def test_fewer_households_have_the_same_shares() -> None:

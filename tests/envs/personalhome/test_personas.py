@@ -34,7 +34,7 @@ def written(path: Path, rows: list[Any]) -> str:
 def test_people_take_over_persona_occupation_and_hobbies_but_keep_their_name(tmp_path: Path) -> None:
     source = written(tmp_path / "personas.jsonl", ROWS)
     home = make_household(1, HouseholdRecipe(personas=source))
-    plain = make_household(1)
+    plain = make_household(1, HouseholdRecipe())
     for member in home.members:
         kind = "bees" if member.gender == "Female" else "wasps"
         assert member.persona == f"{member.name}, a keeper of {kind}, sings. {member.name} is calm."

@@ -98,11 +98,6 @@ def test_a_scene_tool_refuses(state: HouseholdState, name: str, arguments: dict[
     assert caught.value.rule == rule and state.state_key() == key
 
 
-def test_the_rank_of_an_experiment_is_used() -> None:
-    state = HouseholdState(filmed(), rank=lambda query, texts: [0])
-    assert len(call_household_tool(state, "extract_event_captions", {"query": "anything"})) == 1
-
-
 def test_a_household_with_a_clip_shows_its_frames() -> None:
     household = filmed()
     assert household.transcript is not None

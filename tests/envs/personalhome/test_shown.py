@@ -93,7 +93,7 @@ def test_what_tools_list_is_part_of_what_they_read(state: HouseholdState) -> Non
 def test_nothing_typed_is_shown() -> None:
     hidden = ('"fact"', '"habits"', '"tastes"', '"traits"', '"situations"', '"birthday"')
     for seed in range(10):
-        text = json.dumps(household_shown(make_household(seed)))
+        text = json.dumps(household_shown(make_household(seed, HouseholdRecipe())))
         assert not [key for key in (*hidden, "software_engineer", "brewing_coffee") if key in text]
 
 

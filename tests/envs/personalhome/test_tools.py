@@ -119,11 +119,6 @@ def test_a_memory_is_shown_without_its_typed_fact(state: HouseholdState) -> None
     ]
 
 
-def test_another_rank_may_order_memories(household: Household) -> None:
-    state = HouseholdState(household, rank=lambda query, texts: range(len(texts) - 1, -1, -1))
-    assert search(state, "anything", most=2) == ("memory:0", "memory:1")
-
-
 # Devices
 
 
@@ -212,11 +207,6 @@ def test_an_appliance_that_is_asked_answers_from_what_the_household_remembers(st
     assert result["answer"].splitlines()[0] == "2026-03-14T07:00 Anna used the oven."
     assert state.shown[:2] == ("result:speaker.complex_query", "event:1")
     assert ask(state, "zebras?")["answer"] == "" and state.shown == ("result:speaker.complex_query",)
-
-
-def test_an_endpoint_may_answer(household: Household) -> None:
-    state = HouseholdState(household, answer=lambda question, texts: f"{question} {len(texts)} found")
-    assert ask(state, "vet?")["answer"] == "vet? 1 found"
 
 
 @pytest.mark.parametrize(

@@ -57,10 +57,6 @@ ALL = [*CALLS.items(), *PLANS.items()]
 SPOILT = [{"name": name, **arguments} for name, arguments in ALL]
 
 
-def goals(state: HouseholdState) -> list[bool]:
-    return ["memory:4" in state.seen, state.home.read_value("oven", "power") == "on"]
-
-
 def world(**settings: Any) -> PersonalHome:
     return PersonalHome(HouseholdState(small_household()), **settings)
 
@@ -71,7 +67,7 @@ def test_there_is_a_right_call_of_every_tool_but_the_scene_tools() -> None:
 
 
 def test_the_world_keeps_the_contract() -> None:
-    check_world(world(goals=goals), RIGHT)
+    check_world(world(), RIGHT)
     check_world(world(), RIGHT[::-1])
 
 
@@ -97,7 +93,7 @@ def spoilt(rng: random.Random) -> dict[str, Any]:
 def test_random_calls_and_junk_keep_the_contract(seed: int) -> None:
     rng = random.Random(f"calls {seed}")
     actions = [spoilt(rng) for _ in range(6)]
-    played = world(goals=goals)
+    played = world()
     check_world(played, actions)
     for action in actions:
         key, seen = played.state_key(), played.state.seen
@@ -148,17 +144,6 @@ def test_observations_are_compact_json_in_any_language() -> None:
     observation = played.step({"name": "get_household_profile"})[0]
     assert '"layout":"厨房","pets":[{' in observation
     assert played.step({"name": "update_appliance", "appliance_name": "oven"})[0].startswith("refused: missing_argument: ")
-
-
-def test_progress_is_the_share_of_goals_that_hold() -> None:
-    played = world(goals=goals)
-    assert played.step({"name": "get_weather"})[1] == 0.0
-    search = {"name": "get_household_memories", "search_string": "sourdough", "num_memories": 1}
-    assert played.step(search)[1] == 0.5 and played.step(search)[1] == 0.0
-    assert (
-        played.step({"name": "update_appliance", "appliance_name": "oven", "state": {"power": "on"}})[4]["progress"] == 1.0
-    )
-    assert world().progress == 0.0
 
 
 def test_what_was_read_is_told_at_once_and_kept() -> None:

@@ -88,7 +88,7 @@ def test_each_package_that_a_file_imports_is_of_the_base_or_of_an_extra() -> Non
         re.split(r"[^\w-]", line)[0].replace("-", "_").lower() for line in requires("homerl") or () if "extra ==" not in line
     }
     base |= {"yaml", "markupsafe", "typing_extensions"}  # PyYAML; what jinja2 and pydantic bring
-    of_their_own = {"PIL", "trackio", "triton"}  # asked for by an animated image, by `report_to`, and beside a GPU
+    of_their_own = {"trackio", "triton"}  # asked for by `report_to`, and beside a GPU
     imported: dict[str, Path] = {}  # the last file that does
     for file in [file for folder in ("homerl", "envs", "rewards") for file in (ROOT / folder).rglob("*.py")]:
         if file.is_relative_to(ROOT / "envs/assistant/app"):

@@ -69,10 +69,6 @@ class Life:
         """The devices of some kinds."""
         return [device for device in self.devices if device.spec.category in wanted]
 
-    def members_from_age(self, youngest: int) -> list[Member]:
-        """The members who are of an age or older now."""
-        return [member for member in self.members if member.age(self.now.date()) >= youngest]
-
 
 def household_life(household: Household, home: Home) -> Life:
     """The life of a household in its home."""

@@ -186,9 +186,6 @@ class HouseholdRecipe(Model):
         return self
 
 
-DEFAULT = HouseholdRecipe()
-
-
 TRIES = 400  # households that are drawn before a recipe is refused
 MOMENTS = 60  # times that are drawn to find the weather that a situation needs
 
@@ -214,7 +211,7 @@ def household_id_of_seed(seed: int) -> str:
     return f"h{seed}"
 
 
-def make_household(seed: int, recipe: HouseholdRecipe = DEFAULT, dropped: Counter[str] | None = None) -> Household:
+def make_household(seed: int, recipe: HouseholdRecipe, dropped: Counter[str] | None = None) -> Household:
     """The household of a seed. What was drawn and broke a rule is counted in `dropped`, by the rule's name.
 
     Raises `InputError` if the recipe names a situation or a file that there is not.

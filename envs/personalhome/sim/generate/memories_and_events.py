@@ -59,7 +59,8 @@ def _of_member(youngest: Callable[[HouseholdPriors], int], repeat: bool = True) 
         def draw(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
             if repeat and like is not None and like.who is not None:
                 return make(life, life.members_by_id[like.who], rng, like)
-            fitting = life.members_from_age(youngest(load_household_priors()))
+            least = youngest(load_household_priors())
+            fitting = [member for member in life.members if member.age(life.now.date()) >= least]
             return make(life, rng.choice(fitting), rng, like) if fitting else None
 
         return draw

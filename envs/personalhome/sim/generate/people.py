@@ -180,12 +180,6 @@ class PersonaSeed(Model):
         return member.model_copy(update=change)
 
 
-def match_persona(personas: Sequence[PersonaSeed], age: int, gender: Gender, rng: random.Random) -> PersonaSeed | None:
-    """A persona of this gender and of about this age, or None."""
-    fitting = [persona for persona in personas if persona.gender == gender and abs(persona.age - age) <= APART]
-    return rng.choice(fitting) if fitting else None
-
-
 @lru_cache(maxsize=4)
 def load_personas(source: str) -> tuple[PersonaSeed, ...]:
     """The personas of a JSONL file, or of the train split of a hub data set. Raises `InputError` if it cannot be used."""
@@ -279,8 +273,8 @@ def make_members(
             preference="",
             persona=fill_frame(rng.choice(words.persona.entries_of(half)), said),
         )
-        seed = match_persona(seeds, person.age, person.gender, rng)
-        members.append(member if seed is None else seed.given_to(member))
+        alike = [seed for seed in seeds if seed.gender == person.gender and abs(seed.age - person.age) <= APART]
+        members.append(rng.choice(alike).given_to(member) if alike else member)
     return tuple(members)
 
 

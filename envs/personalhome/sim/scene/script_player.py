@@ -19,7 +19,6 @@ from typing import TypeVar
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
 from homerl.envs.personalhome.sim.household import Household, Member
 from homerl.envs.personalhome.sim.scene.scene_scripts import NONE, PlacedThing, SceneScript, ScriptBeat, load_stage
@@ -48,11 +47,6 @@ class SceneCast:
     landmarks: dict[str, str] = field(default_factory=dict)
     objects: dict[str, str] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
-
-
-def build_household_home(household: Household) -> Home:
-    """The household's home. Raises `InputError` if it cannot be built."""
-    return home_from_json(household.home, household.household_id)
 
 
 def _script_kind(device: Device) -> str:

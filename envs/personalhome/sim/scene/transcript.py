@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
@@ -325,10 +325,6 @@ class Transcript(Model):
     def clip_name(self) -> str | None:
         """The name of the clip; None: the transcript tells what the video shows."""
         return PurePath(self.video_path).stem or None
-
-    def to_shown_json(self) -> dict[str, Any]:
-        """The paper's schema as plain data: what agents may see of it."""
-        return self.model_dump(mode="json", by_alias=True, include={"datapoint_id", "video_path", "video_description"})
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:

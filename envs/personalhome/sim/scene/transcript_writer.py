@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.scene import transcript as schema
 from homerl.envs.personalhome.sim.scene.scene_scripts import (
@@ -30,7 +31,6 @@ from homerl.envs.personalhome.sim.scene.script_player import (
     SceneCast,
     SceneMove,
     ScenePlay,
-    build_household_home,
     cast_script,
     play_script,
 )
@@ -370,11 +370,11 @@ def split_into_segments(moves: list[SceneMove]) -> list[list[SceneMove]]:
 NIGHT, MORNING, EVENING = 22, 7, 18  # hours at which the light changes
 
 
-def playable_situations(household: Household, domain: Domain | None = None) -> tuple[str, ...]:
-    """The situations that can be played in a household, in the order of the scripts; of one domain, if it is given."""
-    home = build_household_home(household)
+def playable_situations(household: Household) -> tuple[str, ...]:
+    """The situations that can be played in a household, in the order of the scripts."""
+    home = home_from_json(household.home, household.household_id)
     rng = random.Random("playable")
-    known = [script for of, found in load_scene_scripts().items() if domain in (None, of) for script in found]
+    known = [script for found in load_scene_scripts().values() for script in found]
     return tuple(dict.fromkeys(one.situation for one in known if cast_script(one, household, home, rng)))
 
 
@@ -425,7 +425,7 @@ def _cast_any_script(
     found = [(domain, one) for domain, known in load_scene_scripts().items() for one in known if one.situation == situation]
     if not found:
         raise KeyError(situation)
-    home = build_household_home(household)
+    home = home_from_json(household.home, household.household_id)
     for domain, script in rng.sample(found, len(found)):
         for here in dict.fromkeys((room, None)):
             if cast := cast_script(script, household, home, rng, here):

@@ -1,8 +1,7 @@
 """Real clips of scenes: a folder of them, and frames as images for an endpoint that sees.
 
-A clip is named by its household's id: a video file (`h1.mp4`), an animated image (`h1.gif`), or a folder `h1/` of images,
-each named by the second from which on it is shown (`0.png`, `2.5.png`). Suffixes may be in capitals. Video files need the
-program `ffmpeg`, and animated images the package Pillow.
+A clip is named by its household's id: a video file (`h1.mp4`), or a folder `h1/` of images, each named by the second from
+which on it is shown (`0.png`, `2.5.png`). Suffixes may be in capitals. Video files need the program `ffmpeg`.
 
 A tool's result holds handles, which are plain text: `frame:h1@12.500` is a frame, `video:h1@3.000-10.000` a part of a clip.
 `Videos` turns a handle into images, which are as large as the clip.
@@ -14,7 +13,6 @@ is served as an image begins like one.
 from __future__ import annotations
 
 import base64
-import io
 import json
 import re
 import shutil
@@ -28,7 +26,6 @@ from typing import Any
 from homerl.envs.core.documents import InputError
 
 FILMS = (".mp4", ".mkv", ".mov", ".webm", ".avi")
-ANIMATED = (".gif", ".webp", ".apng")
 IMAGES = (".png", ".jpg", ".jpeg")
 BEGINNINGS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 PART_FPS = 1.0  # frames a second that stand for a part of a clip
@@ -71,7 +68,7 @@ class ClipFolder:
         if re.fullmatch(r"[\w-]+", name) is None:
             return None
         there = sorted(place for place in self.folder.glob(f"{name}*") if place.stem == name)
-        return next((place for kind in ("", *FILMS, *ANIMATED) for place in there if place.suffix.lower() == kind), None)
+        return next((place for kind in ("", *FILMS) for place in there if place.suffix.lower() == kind), None)
 
     def check_clip(self, name: str) -> None:
         """Raise `InputError` if a clip's first frame, or any image of a clip that is a folder, cannot be read."""
@@ -131,7 +128,7 @@ def clip_image_at(path: Path, time: float) -> EncodedImage:
     """The frame of a clip at a time in seconds, or its last one. Raises `InputError` if it cannot be read."""
     if not path.is_dir():
         version = path.stat()
-        return _read_file_frame(path, time, version.st_mtime_ns, version.st_size)
+        return _read_film_frame(path, time, version.st_mtime_ns, version.st_size)
     images = _images_in(path)
     if not images:
         raise InputError("the folder holds no image that is named by a second", str(path), "name them 0.png, 0.5.png, 1.png")
@@ -139,12 +136,6 @@ def clip_image_at(path: Path, time: float) -> EncodedImage:
     before = [one for one in images if float(one.stem) <= time]
     chosen = max(before, key=lambda one: float(one.stem)) if before else min(images, key=lambda one: float(one.stem))
     return _read_image(chosen)
-
-
-@lru_cache(maxsize=256)  # each message of an agent shows the frames of the ones before again
-def _read_file_frame(path: Path, time: float, changed: int, size: int) -> EncodedImage:
-    """The frame of a clip that is one file. `changed` and `size` tell its versions apart."""
-    return _read_film_frame(path, time) if path.suffix.lower() in FILMS else _read_animation_frame(path, time)
 
 
 def _frame_times(handle: re.Match[str]) -> Iterator[float]:
@@ -169,35 +160,15 @@ def _read_image(path: Path) -> EncodedImage:
     return EncodedImage(kind, data)
 
 
-def _read_animation_frame(path: Path, time: float) -> EncodedImage:
-    """The frame of an animated image that is shown at `time`, as PNG."""
-    try:
-        from PIL import Image as pillow
-        from PIL import ImageSequence, UnidentifiedImageError
-    except ImportError:
-        raise InputError("animated images need the package Pillow", str(path), "pip install pillow") from None
-    try:
-        with pillow.open(path) as animation:
-            shown, until = None, 0.0
-            for frame in ImageSequence.Iterator(animation):
-                shown = frame.convert("RGB")
-                until += frame.info.get("duration", 0) / 1000
-                if time < until:
-                    break
-    except (UnidentifiedImageError, OSError) as error:
-        raise InputError(f"cannot be read as an image: {error}", str(path), "save the clip again") from None
-    if shown is None:
-        raise InputError("the image has no frame", str(path), "save the clip again")
-    data = io.BytesIO()
-    shown.save(data, "PNG")
-    return EncodedImage("image/png", data.getvalue())
+@lru_cache(maxsize=256)  # each message of an agent shows the frames of the ones before again
+def _read_film_frame(path: Path, time: float, changed: int, size: int) -> EncodedImage:
+    """The frame of a video file at `time`, as JPEG, through ffmpeg. After its end it is the last one.
 
-
-def _read_film_frame(path: Path, time: float) -> EncodedImage:
-    """The frame of a video file at `time`, as JPEG, through ffmpeg. After its end it is the last one."""
+    `changed` and `size` tell the file's versions apart.
+    """
     program = shutil.which("ffmpeg")
     if program is None:
-        remedy = "install ffmpeg, or give the clip as an animated image or as a folder of images"
+        remedy = "install ffmpeg, or give the clip as a folder of images"
         raise InputError("video files need the program ffmpeg, which is not on PATH", str(path), remedy)
     for seek in (["-ss", f"{time:.3f}"], ["-sseof", "-1"]):
         output = ["-frames:v", "1", "-f", "image2pipe", "-c:v", "mjpeg", "-"]

@@ -1,7 +1,7 @@
 """The tools that look at a household, and run its appliances: who lives there, what it remembers, its devices, the last day.
 
-Some features take a question in words, such as the speaker's `complex_query`. Without an endpoint the answer is quoted from
-what the household remembers, so that it is always the same.
+Some features take a question in words, such as the speaker's `complex_query`. The answer is quoted from what the household
+remembers, so that it is always the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.personalhome.sim.appliance_catalogue import load_features
+from homerl.envs.personalhome.sim.bm25_search import rank_by_bm25
 from homerl.envs.personalhome.sim.household import Memory
 from homerl.envs.personalhome.sim.household_state import DeviceKind, HouseholdState, Note, device_kind
 from homerl.envs.personalhome.sim.household_view import (
@@ -105,7 +106,7 @@ def _search_memories(
     query, most = arguments["search_string"], arguments["num_memories"]
     if query.strip():
         texts = [f"{memories[at].memory} {memories[at].additional_information}" for at in indices]
-        indices = [indices[place] for place in state.rank(query, texts)]
+        indices = [indices[place] for place in rank_by_bm25(query, texts)]
     state.note_shown(*(f"memory:{at}" for at in indices[:most]))
     return [memory_shown(memories[at]) for at in indices[:most]]
 
@@ -230,9 +231,9 @@ def _answer_question(state: HouseholdState, question: str) -> str:
     ]
     rows += [(f"event:{at}", one.time, one.description) for at, one in enumerate(state.household.context.events)]
     rows.sort(key=lambda row: row[1], reverse=True)  # a rank keeps the order of equals: the latest first
-    best = [rows[at] for at in state.rank(question, [text for _, _, text in rows])[:QUOTED]]
+    best = [rows[at] for at in rank_by_bm25(question, [text for _, _, text in rows])[:QUOTED]]
     state.note_shown(*(id for id, _, _ in best))
-    return state.answer(question, [f"{clock_shown(time)} {text}" for _, time, text in best])
+    return "\n".join(f"{clock_shown(time)} {text}" for _, time, text in best)
 
 
 def _read_devices(state: HouseholdState, devices: Iterable[Device]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
-from homerl.envs.personalhome.sim.bm25_search import Rank, rank_by_bm25
+from homerl.envs.personalhome.sim.bm25_search import rank_by_bm25
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.scene.transcript import (
     SceneEvent,
@@ -63,19 +63,14 @@ Reading = TypeVar("Reading", bound=Callable[..., ShownData])
 
 
 def reading_tool(
-    description: str,
-    parameters: Mapping[str, Mapping[str, Any]] = {},
-    required: tuple[str, ...] = (),
-    with_rank: bool = False,
+    description: str, parameters: Mapping[str, Mapping[str, Any]] = {}, required: tuple[str, ...] = ()
 ) -> Callable[[Reading], Reading]:
-    """Make a tool of a function that reads the transcript. `with_rank` passes on how the household ranks texts."""
+    """Make a tool of a function that reads the transcript."""
 
     def add(read: Reading) -> Reading:
         def run(state: HouseholdState, arguments: Arguments) -> Any:
-            if state.household.transcript is None:
-                raise HouseholdRefused("unknown_tool", f"{read.__name__} needs a video, and there is none of this household")
-            rank = {"rank": state.rank} if with_rank else {}
-            data, ids = read(state.household.transcript, **arguments, **rank)
+            assert state.household.transcript is not None, "without a transcript the tool is not offered"
+            data, ids = read(state.household.transcript, **arguments)
             state.note_shown(*ids)
             return data
 
@@ -154,7 +149,6 @@ def get_object_information(transcript: Transcript) -> ShownData:
         "return_text": {"type": "boolean", "description": "one text in place of a list (default false)"},
         "join_with": {"type": "string", "maxLength": 20, "description": "what stands between captions in a text"},
     },
-    with_rank=True,
 )
 def extract_captions(
     transcript: Transcript,
@@ -163,12 +157,11 @@ def extract_captions(
     query: str | None = None,
     return_text: bool = False,
     join_with: str = "\n",
-    rank: Rank = rank_by_bm25,
 ) -> ShownData:
     """The captions of the segments that touch a range of time, with times; those that match a query, if there is one."""
     begin, until = parse_time_range(transcript, start, end)
     segments = _parts_within(transcript.video_description.captions.segments, begin, until)
-    chosen = _matching_items(segments, [one.caption for one in segments], query, rank)
+    chosen = _matching_items(segments, [one.caption for one in segments], query)
     # A caption tells of the events that are in its time and whose captions are in its text.
     described = transcript.video_description
     events = {
@@ -188,17 +181,12 @@ def extract_captions(
         "num_events": {"type": "integer", "minimum": 1, "maximum": 50, "description": "how many at most (default 5)"},
         "query": QUERY,
     },
-    with_rank=True,
 )
-def extract_event_captions(
-    transcript: Transcript, num_events: int = EVENTS, query: str | None = None, rank: Rank = rank_by_bm25
-) -> ShownData:
+def extract_event_captions(transcript: Transcript, num_events: int = EVENTS, query: str | None = None) -> ShownData:
     """The captions of the events that match a query best, or of the latest ones; without times, in the order of time."""
-    if num_events < 1:
-        raise HouseholdRefused("out_of_range", f"num_events is {num_events}; it must be at least 1")
     captions = transcript.video_description.captions.events
     if query and query.strip():
-        best = sorted(rank(query, [one.caption for one in captions])[:num_events])
+        best = sorted(rank_by_bm25(query, [one.caption for one in captions])[:num_events])
     else:
         best = list(range(len(captions)))[-num_events:]
     chosen = [captions[index] for index in best]
@@ -222,14 +210,12 @@ def inspect_video_segment(transcript: Transcript, start: Time, end: Time) -> Sho
     return ShownData({"start": begin, "end": until, "events": rows, "note": NO_CLIP}, ids)
 
 
-@reading_tool("What is heard in the video, with times.", {**SPAN, "query": QUERY}, with_rank=True)
-def get_audio_events(
-    transcript: Transcript, start: Time = None, end: Time = None, query: str | None = None, rank: Rank = rank_by_bm25
-) -> ShownData:
+@reading_tool("What is heard in the video, with times.", {**SPAN, "query": QUERY})
+def get_audio_events(transcript: Transcript, start: Time = None, end: Time = None, query: str | None = None) -> ShownData:
     """What is heard in a range of time, with times; what matches a query, if there is one."""
     begin, until = parse_time_range(transcript, start, end)
     events = [event for event in _events_within(transcript, begin, until) if event.audio]
-    chosen = _matching_items(events, [event.audio for event in events], query, rank)
+    chosen = _matching_items(events, [event.audio for event in events], query)
     data = [{key: getattr(event, key) for key in ("event_id", "ts_start", "ts_end", "audio")} for event in chosen]
     heard = {event.event_id for event in chosen}
     return ShownData(data, _fact_ids(transcript, lambda fact: fact.event_id in heard and fact.sound is not None, times=True))
@@ -320,11 +306,11 @@ def _events_within(transcript: Transcript, begin: float, until: float) -> list[S
     return _parts_within(transcript.video_description.entities.events, begin, until)
 
 
-def _matching_items(items: Sequence[T], texts: Sequence[str], query: str | None, rank: Rank) -> list[T]:
+def _matching_items(items: Sequence[T], texts: Sequence[str], query: str | None) -> list[T]:
     """The items whose texts match a query, in their own order; all, if there is none."""
     if not query or not query.strip():
         return list(items)
-    return [items[index] for index in sorted(rank(query, texts))]
+    return [items[index] for index in sorted(rank_by_bm25(query, texts))]
 
 
 def _require_known(rule: str, what: str, given: Iterable[str], known: Collection[str]) -> None:

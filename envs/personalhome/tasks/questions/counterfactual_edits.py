@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 from homerl.envs.personalhome.sim.household import same_day_in_year
 from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
@@ -45,7 +45,6 @@ from homerl.envs.personalhome.tasks.questions.question_programs import (
     values_elsewhere,
 )
 
-Factor = Literal["time", "actor", "activity", "appliance", "location", "sensor", "routine", "environment", "value"]
 SHIFTS = (-40, -15, -6, 6, 15, 40)  # days by which a memory is moved
 YEARS = (2, 3, 4)
 STEPS = (1, 2, 3, 5, 10)  # by which a number is higher or lower
@@ -59,7 +58,6 @@ class FactorEdit:
     `reads` are the ids of rows from which the sentence takes values that it does not name.
     """
 
-    factor: Factor
     frame: str
     slots: Slots
     tables: HouseholdTables
@@ -67,7 +65,7 @@ class FactorEdit:
 
 
 # The id of the row that is changed, and the fields of a `FactorEdit`.
-EditRow = tuple[str, Factor, str, Slots, HouseholdTables] | tuple[str, Factor, str, Slots, HouseholdTables, tuple[str, ...]]
+EditRow = tuple[str, str, Slots, HouseholdTables] | tuple[str, str, Slots, HouseholdTables, tuple[str, ...]]
 Editor = Callable[[HouseholdTables, random.Random], Iterator[EditRow]]
 EDITORS: list[Editor] = []
 
@@ -80,7 +78,7 @@ def register_editor(function: Editor) -> Editor:
         def rename_edits(tables, rng):
             for row in tables.rows["pets"]:
                 edited = tables.with_edited_rows("pets", row["id"], {"age": 3})
-                yield row["id"], "value", "pet_age", {"pet": ("pet", row["pet"]), "new": ("number", 3)}, edited
+                yield row["id"], "pet_age", {"pet": ("pet", row["pet"]), "new": ("number", 3)}, edited
     """
     EDITORS.append(function)
     return function
@@ -89,8 +87,8 @@ def register_editor(function: Editor) -> Editor:
 def draw_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
     """Edits of everything in a household, each with the id of the row that it changes."""
     for edits_of in EDITORS:
-        for id, factor, frame, slots, *rest in edits_of(tables, rng):
-            yield id, FactorEdit(factor, frame, slots, *rest)
+        for id, frame, slots, *rest in edits_of(tables, rng):
+            yield id, FactorEdit(frame, slots, *rest)
 
 
 Say = Callable[[FactorEdit, Any], tuple[str, bool]]  # an assumption in words, and whether these state an answer
@@ -152,11 +150,11 @@ def memory_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
         moved = row["time"] + timedelta(days=rng.choice(SHIFTS))
         if moved < tables.now - timedelta(days=1):
             edited = tables.with_edited_rows("memories", id, {"time": moved, "date": moved.date()})
-            yield id, "time", "memory_time", {**told, "new": ("date", moved.date())}, edited
+            yield id, "memory_time", {**told, "new": ("date", moved.date())}, edited
         if others := [one["who"] for one in tables.rows["members"] if one["who"] != who]:
             other = rng.choice(others)
             edited = tables.with_edited_rows("memories", id, {"who": other})
-            yield id, "actor", "memory_actor", {**told, "other": ("person", other)}, edited
+            yield id, "memory_actor", {**told, "other": ("person", other)}, edited
         if column == "appliance":
             owned = [one["appliance"] for one in tables.rows["appliances"]]
             replaced = [appliance for appliance in owned if appliance != row["appliance"]]
@@ -164,14 +162,13 @@ def memory_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
             replaced = [key for key in load_vocabulary().group_keys(key_group(f"what:{kind}")) if key != row["what"]]
         if replaced:
             key = rng.choice(replaced)
-            factor: Factor = "appliance" if column == "appliance" else "activity"
             edited = tables.with_edited_rows("memories", id, {column: key})
-            yield id, factor, "memory_object", {**told, "other_deed": ("deed", Deed(kind, key))}, edited
+            yield id, "memory_object", {**told, "other_deed": ("deed", Deed(kind, key))}, edited
         if row["value"] is not None:
             new = row["value"] + rng.choice((1, 2, 3))
             slots: Slots = {**told, "value": ("number", row["value"]), "new": ("number", new)}
-            yield id, "value", "memory_amount", slots, tables.with_edited_rows("memories", id, {"value": new})
-        yield id, "routine", "memory_gone", told, tables.with_edited_rows("memories", id, None)
+            yield id, "memory_amount", slots, tables.with_edited_rows("memories", id, {"value": new})
+        yield id, "memory_gone", told, tables.with_edited_rows("memories", id, None)
 
 
 @register_editor
@@ -184,14 +181,14 @@ def event_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow
         if row["who"] and len(people) > 1:
             other = rng.choice([one for one in people if one != row["who"]])
             slots: Slots = {"old": old, "who": ("person", row["who"]), "other": ("person", other)}
-            yield id, "actor", "event_actor", slots, tables.with_edited_rows("events", id, {"who": other})
+            yield id, "event_actor", slots, tables.with_edited_rows("events", id, {"who": other})
         if row["room"] and (elsewhere := [room for room in rooms if room != row["room"]]):
             new = rng.choice(elsewhere)
             slots = {"old": old, "room": ("room", row["room"]), "new": ("room", new)}
-            yield id, "location", "event_room", slots, tables.with_edited_rows("events", id, {"room": new})
+            yield id, "event_room", slots, tables.with_edited_rows("events", id, {"room": new})
         moved = row["time"] - timedelta(hours=rng.choice((1, 2, 3, 5)))
         edited = tables.with_edited_rows("events", id, {"time": moved, "date": moved.date()})
-        yield id, "time", "event_time", {"old": old, "new": ("moment", moved)}, edited
+        yield id, "event_time", {"old": old, "new": ("moment", moved)}, edited
 
 
 @register_editor
@@ -201,23 +198,23 @@ def people_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
         new = rng.choice([key for key in load_vocabulary().group_keys("occupations") if key != row["occupation"]])
         slots: Slots = {"who": ("person", row["who"]), "new": ("occupations", new)}
         edited = tables.with_edited_rows("members", row["id"], {"occupation": new})
-        yield row["id"], "routine", "member_occupation", slots, edited
+        yield row["id"], "member_occupation", slots, edited
     for row in tables.rows["hobbies"]:
         slots = {"who": ("person", row["who"]), "what": ("hobbies", row["hobby"])}
-        yield row["id"], "routine", "member_hobby", slots, tables.with_edited_row("hobbies", row, None)
+        yield row["id"], "member_hobby", slots, tables.with_edited_row("hobbies", row, None)
     for row in tables.rows["life"]:
         moved = row["date"] - timedelta(days=rng.choice((400, 800, 1500)))
         slots = {"who": ("person", row["who"]), "what": ("life_events", row["kind"])}
         slots |= {"old": ("date", row["date"]), "new": ("date", moved)}
-        yield row["id"], "time", "life_date", slots, tables.with_edited_row("life", row, {"date": moved})
+        yield row["id"], "life_date", slots, tables.with_edited_row("life", row, {"date": moved})
     for row in tables.rows["pets"]:
         age = row["age"] + rng.choice((1, 2))
         slots = {"pet": ("pet", row["pet"]), "new": ("number", age)}
-        yield row["id"], "value", "pet_age", slots, tables.with_edited_rows("pets", row["id"], {"age": age})
+        yield row["id"], "pet_age", slots, tables.with_edited_rows("pets", row["id"], {"age": age})
     years = rng.choice(YEARS)
     # The ids name no row. Their tables make the edit a near one for programs that read ages.
     for id in ("member:all", "pet:all"):
-        yield id, "time", "years_later", {"years": ("number", years)}, tables.years_later(years)
+        yield id, "years_later", {"years": ("number", years)}, tables.years_later(years)
 
 
 @register_editor
@@ -229,7 +226,7 @@ def device_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
             if elsewhere := [room for room in rooms if room != row["room"]]:
                 new = rng.choice(elsewhere)
                 edited = tables.with_edited_rows(table, row["id"], {"room": new})
-                yield row["id"], "location", f"{name}_room", {name: (name, row[name]), "new": ("room", new)}, edited
+                yield row["id"], f"{name}_room", {name: (name, row[name]), "new": ("room", new)}, edited
     for row in tables.rows["states"]:
         if has_number(row):
             value = round(row["value"] + rng.choice((-2, -1, 1, 2)), 2)
@@ -237,7 +234,7 @@ def device_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
             if low <= value <= high:
                 slots: Slots = {"appliance": ("appliance", row["appliance"]), "attribute": ("attribute", row["attribute"])}
                 edited = tables.with_edited_row("states", row, {"value": value})
-                yield row["id"], "value", "state_value", {**slots, "new": ("number", value)}, edited
+                yield row["id"], "state_value", {**slots, "new": ("number", value)}, edited
     for row in tables.rows["sensors"]:
         # Without the sensor there are no readings of it, and no events that it noticed.
         lost = [one["id"] for one in tables.rows["events"] if one["sensor"] == row["sensor"]]
@@ -245,7 +242,7 @@ def device_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
         for id in lost:
             edited = edited.with_edited_rows("events", id, None)
         id = next(iter(lost), row["id"])
-        yield id, "sensor", "sensor_fault", {"sensor": ("sensor", row["sensor"])}, edited
+        yield id, "sensor_fault", {"sensor": ("sensor", row["sensor"])}, edited
 
 
 @register_editor
@@ -257,7 +254,7 @@ def weather_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditR
         least, most = _weather_range(row["quantity"])
         new = float(rng.choice([value for value in values if least <= value <= most]))
         slots: Slots = {"quantity": ("weather", (row["side"], row["quantity"])), "new": ("number", new)}
-        yield row["id"], "environment", "weather_value", slots, tables.with_edited_row("weather", row, {"value": new})
+        yield row["id"], "weather_value", slots, tables.with_edited_row("weather", row, {"value": new})
 
 
 def _weather_range(quantity: str) -> tuple[float, float]:
@@ -272,16 +269,14 @@ def _weather_range(quantity: str) -> tuple[float, float]:
 @register_editor
 def swap_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
     """Somebody has another's occupation, or a device stands where another does; or the two have changed places."""
-    yield from _copy_and_swap(tables, "members", "who", "occupation", "member_occupation", "routine", rng)
-    yield from _copy_and_swap(tables, "appliances", "appliance", "room", "appliance_room", "location", rng)
-    yield from _copy_and_swap(tables, "sensors", "sensor", "room", "sensor_room", "location", rng)
+    yield from _copy_and_swap(tables, "members", "who", "occupation", rng)
+    yield from _copy_and_swap(tables, "appliances", "appliance", "room", rng)
+    yield from _copy_and_swap(tables, "sensors", "sensor", "room", rng)
 
 
-def _copy_and_swap(
-    tables: HouseholdTables, table: str, name: str, column: str, frame: str, factor: Factor, rng: random.Random
-) -> Iterator[EditRow]:
+def _copy_and_swap(tables: HouseholdTables, table: str, name: str, column: str, rng: random.Random) -> Iterator[EditRow]:
     """Edits that give a row the value of another one, or two rows each other's. A sensor may join an appliance."""
-    kind = "person" if name == "who" else name
+    kind, frame = ("person", "member_occupation") if name == "who" else (name, f"{name}_room")
     for row in tables.rows[table]:
         id, slot = row["id"], (kind, row[name])
         # A swap of equal values would change nothing.
@@ -293,13 +288,13 @@ def _copy_and_swap(
             other = rng.choice(beside)
             other_slot = (kind, other[name]) if name in other else ("appliance", other["appliance"])
             edited = tables.with_edited_rows(table, id, {column: other[column]})
-            yield id, factor, f"{frame}_of", {name: slot, "other": other_slot}, edited, (other["id"],)
+            yield id, f"{frame}_of", {name: slot, "other": other_slot}, edited, (other["id"],)
         if others:
             other = rng.choice(others)
             edited = tables.with_edited_rows(table, id, {column: other[column]})
             edited = edited.with_edited_rows(table, other["id"], {column: row[column]})
             slots = {name: slot, "other": (kind, other[name])}
-            yield id, factor, f"{frame}_swapped", slots, edited, (id, other["id"])
+            yield id, f"{frame}_swapped", slots, edited, (id, other["id"])
 
 
 @register_editor
@@ -312,7 +307,7 @@ def shift_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow
         for name, year in (("earlier", day.year - years), ("later", day.year + years)):
             moved = same_day_in_year(day, year)
             if once[row["who"], row["kind"]] == 1 and moved < tables.now.date():
-                yield row["id"], "time", f"life_{name}", slots, tables.with_edited_row("life", row, {"date": moved})
+                yield row["id"], f"life_{name}", slots, tables.with_edited_row("life", row, {"date": moved})
     for row in tables.rows["states"]:
         if has_number(row):
             slots = {"appliance": ("appliance", row["appliance"]), "attribute": ("attribute", row["attribute"])}
@@ -333,14 +328,13 @@ def _shift_number(
     rng: random.Random,
 ) -> Iterator[EditRow]:
     """A number that is higher, and one that is lower, as far as its bounds allow."""
-    factor: Factor = "environment" if table == "weather" else "value"
     for name, sign in (("higher", 1), ("lower", -1)):
         fitting = [step for step in steps if bounds[0] <= round(row["value"] + sign * step, 2) <= bounds[1]]
         if fitting:
             step = rng.choice(fitting)
             edited = tables.with_edited_row(table, row, {"value": round(row["value"] + sign * step, 2)})
             frame = f"{'weather' if table == 'weather' else 'state'}_{name}"
-            yield row["id"], factor, frame, {**slots, "step": ("number", step)}, edited
+            yield row["id"], frame, {**slots, "step": ("number", step)}, edited
 
 
 HALF_SECOND = 0.5  # seconds, as transcripts have them
@@ -373,28 +367,28 @@ def _edit_act(tables: HouseholdTables, row: Row, rng: random.Random) -> Iterator
     if others := _other_values(tables, "scene_looks", "who", act.who):
         other = rng.choice(others)
         slots: Slots = {**told, "who": (ACTOR, act.who), "other": (ACTOR, other)}
-        yield id, "actor", "scene_actor", slots, edit(lambda one: _rename_in_row(one, act.who, other))
+        yield id, "scene_actor", slots, edit(lambda one: _rename_in_row(one, act.who, other))
     # The objects of a scene are the things that have a colour. They alone can be moved.
     things = [one["thing"] for one in tables.rows["scene_things"] if one["attribute"] == "colour"]
     if act.what in things and (free := [thing for thing in things if thing not in (act.what, act.at)]):
         thing = rng.choice(free)
         slots = {**told, "what": (THING, act.what), "other": (THING, thing)}
-        yield id, "activity", "scene_object", slots, edit(lambda one: _rename_in_row(one, act.what, thing))
+        yield id, "scene_object", slots, edit(lambda one: _rename_in_row(one, act.what, thing))
     if act.zone is None and (zones := _other_values(tables, "scene_acts", "zone", row["zone"])):
         zone = rng.choice(zones)
         slots = {**told, "zone": (ZONE, row["zone"]), "new": (ZONE, zone)}
         edited = edit(
             lambda one: {**one, "zone": zone, **({"act": replace(one["act"], place=zone)} if "act" in one else {})}
         )
-        yield id, "location", "scene_place", slots, edited
+        yield id, "scene_place", slots, edited
     end = max(one["end"] for one in tables.rows["scene_acts"])
     begin = HALF_SECOND * rng.randrange(int((end + 10) / HALF_SECOND))
     if begin not in {one["start"] for name in EVENT_TABLES for one in tables.rows[name]}:
         slots = {**told, "old": ("number", row["start"]), "new": ("number", begin)}
         later = begin - row["start"]
         edited = edit(lambda one: {**one, "start": one["start"] + later, "end": one["end"] + later})
-        yield id, "time", "scene_time", slots, edited
-    yield id, "routine", "scene_gone", told, edit(lambda one: None)
+        yield id, "scene_time", slots, edited
+    yield id, "scene_gone", told, edit(lambda one: None)
 
 
 def _edit_sound(tables: HouseholdTables, row: Row, rng: random.Random) -> Iterator[EditRow]:
@@ -410,13 +404,13 @@ def _edit_sound(tables: HouseholdTables, row: Row, rng: random.Random) -> Iterat
 
         return _change_event(tables, row["event"], change)
 
-    yield id, "environment", "scene_silent", told, edit(None)
+    yield id, "scene_silent", told, edit(None)
     heard = {one["sound"] for one in tables.rows["scene_sounds"]}
     sound = rng.choice([sound for sound in values_elsewhere("scene:sound") if sound not in heard])
-    yield id, "environment", "scene_other_sound", {**told, "other": ("scene:sound", sound)}, edit({"sound": sound})
+    yield id, "scene_other_sound", {**told, "other": ("scene:sound", sound)}, edit({"sound": sound})
     if zones := _other_values(tables, "scene_acts", "zone", row["zone"]):
         zone = rng.choice(zones)
-        yield id, "location", "scene_sound_place", {**told, "new": (ZONE, zone)}, edit({"zone": zone})
+        yield id, "scene_sound_place", {**told, "new": (ZONE, zone)}, edit({"zone": zone})
 
 
 def _edit_setting(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
@@ -434,8 +428,7 @@ def _edit_setting(tables: HouseholdTables, rng: random.Random) -> Iterator[EditR
             slots: Slots = {"old": (value, old), "new": (value, new)}
             if attribute != "light":
                 slots = {**slots, "what": (kind, row[owner])}
-            factor: Factor = "location" if attribute == "zone" else "value"
-            yield row["id"], factor, f"scene_set_{attribute}", slots, tables.with_edited_row(table, row, {"value": new})
+            yield row["id"], f"scene_set_{attribute}", slots, tables.with_edited_row(table, row, {"value": new})
 
 
 def _change_event(tables: HouseholdTables, event: str, change: Callable[[Row], Row | None]) -> HouseholdTables:

@@ -37,6 +37,7 @@ from homerl.envs.personalhome.sim.household_state import device_kind
 from homerl.envs.personalhome.sim.household_view import WEATHER_UNITS
 from homerl.envs.personalhome.sim.scene.scene_scripts import load_caption_words, load_stage
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
+from homerl.envs.personalhome.sim.scene.transcript_writer import GROUPS
 from homerl.envs.personalhome.sim.tools.scene_tools import readable_ids
 from homerl.envs.personalhome.tasks.blueprint import Difficulty
 
@@ -61,11 +62,6 @@ class SceneAct:
     at: str | None = None
     zone: str | None = None
     place: str | None = field(default=None, compare=False)
-
-
-def make_scene_tables(household: Household) -> dict[str, tuple[Row, ...]]:
-    """The tables of a household's transcript by name."""
-    return _collect_rows(TABLES, _scene_rows(household.transcript) if household.transcript is not None else ())
 
 
 def _collect_rows(names: Iterable[str], named_rows: Iterable[tuple[str, Row]]) -> dict[str, tuple[Row, ...]]:
@@ -173,7 +169,7 @@ def make_household_tables(household: Household) -> HouseholdTables:
         "memories": tuple(starmap(_fact_row, memories)),
         "events": tuple(starmap(_fact_row, events)),
         **_collect_rows(("appliances", "sensors", "states", "readings"), _device_rows(household)),
-        **make_scene_tables(household),
+        **_collect_rows(TABLES, _scene_rows(household.transcript) if household.transcript is not None else ()),
     }
     told = {"memories": tuple(_told_rows([*memories, *events])), "events": tuple(_told_rows(events))}
     return HouseholdTables(household.now, tables, told)
@@ -251,10 +247,6 @@ TYPED = {  # kind -> (table, column, attributes) where rows of these attributes 
     "state": (("scene_states", "value", CHANGING),),
     "posture": (("scene_states", "value", ("posture",)),),
 }
-STAGE_GROUPS = {  # what a look is drawn from, by attribute; it is a colour if it is not here
-    "hair": "hair", "top": "tops", "bottom": "bottoms", "feet": "feet", "position": "positions", "finish": "finishes",
-    "light": "light",
-}  # fmt: skip
 SCENE = "scene:"  # begins the kinds whose words are those of the scene
 
 
@@ -284,7 +276,7 @@ def values_elsewhere(kind: str) -> list[Any]:
     if not name.startswith("look:"):
         return []
     attribute = name.removeprefix("look:")
-    return list(getattr(keys, STAGE_GROUPS.get(attribute, "colours")))
+    return list(getattr(keys, {"finish": "finishes", "light": "light"}.get(attribute, GROUPS[attribute])))
 
 
 MOST_STEPS: dict[Difficulty, int] = {"simple": 3, "medium": 5, "hard": 10}

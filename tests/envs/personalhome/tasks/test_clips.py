@@ -37,18 +37,13 @@ def suite(tmp_path_factory):
     return path
 
 
-@pytest.fixture(params=["folder", pytest.param("gif", marks=pytest.mark.long)])
-def clips(suite, tmp_path, request):
+@pytest.fixture
+def clips(suite, tmp_path):
     """A folder with a clip of the first household, which shows another colour each second."""
     name, folder = f"h{read_suite(str(suite))[0].household}", tmp_path / "clips"
     (folder / name).mkdir(parents=True)
-    frames = [pillow.new("RGB", (16, 16), colour) for colour in COLOURS]
-    if request.param == "gif":
-        (folder / name).rmdir()
-        frames[0].save(folder / f"{name}.gif", save_all=True, append_images=frames[1:], duration=1000)
-    else:
-        for second, frame in enumerate(frames):
-            frame.save(folder / name / f"{second}.png")
+    for second, colour in enumerate(COLOURS):
+        pillow.new("RGB", (16, 16), colour).save(folder / name / f"{second}.png")
     return folder
 
 
@@ -171,7 +166,7 @@ def test_a_run_with_another_clip_is_another_run_and_resume_asks_nothing_twice(su
         asked = len(served.requests)
         run(suite, tmp_path / "out", served, videos=clips, resume=True)
         assert len(served.requests) == asked
-        (film,) = [path for path in clips.rglob("*") if path.suffix == ".gif" or path.name == "0.png"]
+        (film,) = [path for path in clips.rglob("*") if path.name == "0.png"]
         assert colours(sent(served, f"h{name}")[-1])[0] == "red"
         del served.requests[:]
         pillow.new("RGB", (16, 16), "aqua").save(film)
@@ -184,8 +179,6 @@ def test_a_clip_that_breaks_during_the_run_is_nobodys_failure(suite, clips, tmp_
         answer = served.answer
 
         def broken(request):
-            for film in clips.glob("*.gif"):
-                film.write_text("no image")
             for image in clips.rglob("*.png"):
                 image.unlink()
             return answer(request)
@@ -212,10 +205,7 @@ def test_what_videos_cannot_be_served_for_is_refused_with_what_to_do(suite, clip
     (tmp_path / "empty").mkdir()
     name = f"h{read_suite(str(suite))[0].household}.mp4"
     assert name in refused(suite, tmp_path / "out", videos=tmp_path / "empty")
-    (tmp_path / "empty" / name.replace("mp4", "gif")).write_text("no image")
-    assert "cannot be read as an image" in refused(suite, tmp_path / "out", videos=tmp_path / "empty")
     folder = tmp_path / "empty" / name.removesuffix(".mp4")
-    folder.with_suffix(".gif").unlink()
     folder.mkdir()
     pillow.new("RGB", (16, 16)).save(folder / "0.png")
     (folder / "7.png").write_text("no image")

@@ -81,7 +81,7 @@ def test_arguments_that_are_no_object_are_invalid(leaking):
 
 
 def test_the_most_urgent_comes_first():
-    seeds = (make_household(seed) for seed in range(400))
+    seeds = (make_household(seed, HouseholdRecipe()) for seed in range(400))
     two = next(one for one in seeds if len(one.context.situations) > 1 and all(goals(one, plan_of(one))))
     verdict = judge_plan(two, two.context.situations, plan_of(two)[::-1])
     assert all(verdict.settled.values()) and not verdict.ordered
