@@ -113,12 +113,6 @@ def _first_of_each_outcome(path: Path, n: int) -> list[tuple[str, Trajectory]]:
     return [*found[True], *found[False]]
 
 
-def find_episode(source: Path, wanted: str) -> tuple[str, Trajectory]:
-    """(where it stands, the trajectory) of the one episode that is wanted, see `find_episodes`."""
-    [found] = find_episodes(source, [wanted])
-    return found
-
-
 def find_episodes(source: Path, wanted: Sequence[str]) -> list[tuple[str, Trajectory]]:
     """(where it stands, the trajectory) of each episode that is wanted, in a file or in the folder that has it.
 
