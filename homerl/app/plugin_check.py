@@ -98,15 +98,20 @@ def find_plugin_attribute(file: Path) -> str:
 
 def check_loaded_plugin(attribute: str, file: Path) -> None:
     """Check the plug-in of a file that this process has loaded, or loads now. Raises `ContractError` or `InputError`."""
-    for plugin, name in _load_plugins(attribute, file):
-        _checks()[attribute](plugin, name)
+    if attribute == "TOOLSET":  # its world loads it by its name
+        from homerl.worlds.registry import known_worlds
+
+        for world in known_worlds().values():
+            if check := world.plugin_checks.get("toolsets"):
+                check(file.stem)
+        return
+    for plugin in _load_plugins(attribute, file):
+        _checks()[attribute](plugin)
 
 
-def _load_plugins(attribute: str, file: Path) -> list[tuple[Any, str]]:
-    """(plug-in, name) of each plug-in that a file defines."""
+def _load_plugins(attribute: str, file: Path) -> list[Any]:
+    """Each plug-in that a file defines."""
     name, kind = file.stem, KINDS[attribute]
-    if attribute == "TOOLSET":
-        return [(None, name)]
     if attribute == "USER":
         spec = spec_from_file_location(name, file)
         assert spec and spec.loader
@@ -116,7 +121,7 @@ def _load_plugins(attribute: str, file: Path) -> list[tuple[Any, str]]:
         _discover(attribute)
         module = import_module(f"{kind.package}.{name}" + (".adapter" if attribute == "WORLD" else ""))
     found = getattr(module, attribute)
-    return [(one, getattr(one, "name", name)) for one in (found if isinstance(found, tuple) else (found,))]
+    return [*found] if isinstance(found, tuple) else [found]
 
 
 def _discover(attribute: str) -> None:
@@ -135,27 +140,20 @@ def _discover(attribute: str) -> None:
         RLVESettings()
 
 
-def _checks() -> Mapping[str, Callable[[Any, str], None]]:
-    """The check of each kind, which takes the plug-in and its name."""
+def _checks() -> Mapping[str, Callable[[Any], object]]:
+    """The check of each kind whose plug-ins are loaded."""
     from homerl.rewards.reward import check_reward
     from homerl.train.credit.contract import check_credit_mode
     from homerl.train.losses.contract import check_loss
     from homerl.train.recipe import RLVESettings
     from homerl.worlds.plugin_checks import check_user, check_world_adapter
-    from homerl.worlds.registry import known_worlds
-
-    def check_toolset(_: Any, name: str) -> None:
-        for world in known_worlds().values():
-            if check := world.plugin_checks.get("toolsets"):
-                check(name)
 
     return {
-        "WORLD": lambda world, _: check_world_adapter(world),
-        "REWARD": lambda reward, _: check_reward(reward),
-        "MODE": lambda mode, _: check_credit_mode(mode, RLVESettings()),
-        "LOSS": lambda loss, _: check_loss(loss, RLVESettings()),
-        "TOOLSET": check_toolset,
-        "USER": lambda user, _: check_user(user),
+        "WORLD": check_world_adapter,
+        "REWARD": check_reward,
+        "MODE": lambda mode: check_credit_mode(mode, RLVESettings()),
+        "LOSS": lambda loss: check_loss(loss, RLVESettings()),
+        "USER": check_user,
     }
 
 

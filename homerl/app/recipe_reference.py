@@ -386,12 +386,12 @@ def describe_type(schema: Schema) -> str:
     if "$ref" in schema:
         return _link_title(find_sections()[schema["$ref"].removeprefix(REF)].heading_text)
     if "const" in schema or "enum" in schema:
-        return _join_options(f"`{_to_yaml(choice)}`" for choice in schema.get("enum", [schema.get("const")]))
+        return _join_words((f"`{_to_yaml(choice)}`" for choice in schema.get("enum", [schema.get("const")])), "or")
     for union in ("anyOf", "oneOf"):
         if union in schema and len(referenced_models(schema)) > 1:
             return f"[one of these](#{heading_anchor(SOURCES)})"
         if union in schema:
-            return _join_options(dict.fromkeys(describe_type(option) for option in schema[union]))
+            return _join_words(dict.fromkeys(describe_type(option) for option in schema[union]), "or")
     if schema.get("type") == "array":
         if "prefixItems" in schema:
             return f"[{', '.join(map(describe_type, schema['prefixItems']))}]"
@@ -415,10 +415,6 @@ def _describe_bounds(schema: Schema) -> str:
 
 def _link_title(title: str) -> str:
     return f"[{title}](#{heading_anchor(title)})"
-
-
-def _join_options(options: Iterable[str]) -> str:
-    return _join_words(options, "or")
 
 
 def _join_words(parts: Iterable[str], word: str = "and") -> str:

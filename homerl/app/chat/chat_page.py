@@ -15,7 +15,6 @@ import secrets
 import socket
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,7 @@ from homerl.host.web_server import (
 )
 from homerl.play.trajectory import rows_to_json_lines, trajectory_to_row
 
+TEMPLATE = Path(__file__).with_name("page.html.jinja")
 LONGEST = 2000  # signs of a sentence
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; "
@@ -72,7 +72,7 @@ class ChatPage:
         drawn = {"css": Markup(look.css), "symbols": Markup(look.symbols)}
         name = self.session.partner.name
         told = {"name": name, "look": drawn, "suggestions": self.session.suggestions}
-        page = _load_page_template().render(nonce=nonce, longest=LONGEST, **told)
+        page = load_template(TEMPLATE).render(nonce=nonce, longest=LONGEST, **told)
         return HTMLResponse(page, headers={"Content-Security-Policy": POLICY.format(nonce=nonce)})
 
     async def _send_talk(self, request: Request) -> Response:
@@ -182,8 +182,3 @@ def chat_event_to_json(event: Event) -> dict[str, Any]:
 
 def _to_json_line(data: dict[str, Any]) -> str:
     return json.dumps(data, ensure_ascii=False) + "\n"
-
-
-@cache
-def _load_page_template() -> Any:
-    return load_template(Path(__file__).with_name("page.html.jinja"))

@@ -235,15 +235,9 @@ def find_model_and_terms(folder: Path) -> tuple[Path, ChatTerms]:
     folder = Path(os.path.normpath(Path.cwd() / folder))  # what lies around `.` or `checkpoint-50` tells of it
     model = folder if is_model_folder(folder) else find_trained_stage(folder) / "model"
     told = read_talk_terms(model)
-    usual, plain = EpisodeLimits(), ChatTerms()
-    return model, ChatTerms(
-        recipes=mixture_parts(told.get("recipe") or GUEST),
-        temperature=told.get("temperature", plain.temperature),
-        max_tokens=told.get("max_tokens", plain.max_tokens),
-        steps=told.get("steps", usual.steps_per_turn),
-        turns=told.get("turns") or usual.turns or 1,
-        same_refusals=told.get("same_refusals", plain.same_refusals),
-    )
+    keys = ("temperature", "max_tokens", "steps", "turns", "same_refusals")
+    known = {key: told[key] for key in keys if told.get(key) is not None}
+    return model, ChatTerms(mixture_parts(told.get("recipe") or GUEST), **known)
 
 
 PATIENCE = Patience(timeout=600, deadline=600, tries=2)  # a model on a processor may take minutes, and ^C stops it

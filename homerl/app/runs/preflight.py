@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import yaml
-
-from homerl.app.runs.recipe import Recipe, recipe_data
+from homerl.app.runs.recipe import Recipe
 from homerl.app.runs.rehearsal import BLUEPRINTS, measure_prompts, rehearse_recipe
 from homerl.envs.core.documents import InputError
 from homerl.host.monitoring import set_monitoring_variables
@@ -268,8 +266,3 @@ def find_other_limits(recipe: BaseRecipe) -> Iterator[str]:
                 f"limits.{name} and bench.limits.{name} are {values}; train within the limits in which the model is used, "
                 "or it learns to give up early"
             )
-
-
-def recipe_to_yaml(recipe: Recipe) -> str:
-    """The complete recipe as YAML."""
-    return yaml.safe_dump(recipe_data(recipe), sort_keys=False, allow_unicode=True)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from pydantic import Field
 
 from homerl.bench.recipe import BenchRecipe, BenchSettings
@@ -106,6 +107,11 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 def recipe_data(recipe: BaseRecipe) -> dict[str, Any]:
     """The complete recipe as plain data, defaults included."""
     return recipe.model_dump(mode="json")
+
+
+def recipe_to_yaml(recipe: BaseRecipe) -> str:
+    """The complete recipe as YAML."""
+    return yaml.safe_dump(recipe_data(recipe), sort_keys=False, allow_unicode=True)
 
 
 def role_settings(recipe: BaseRecipe, role: str, path: str) -> tuple[str, EndpointSettings]:

@@ -77,7 +77,7 @@ def is_stage_done(stage: dict[str, Any], product: Path, found: Sequence[Stage] =
 def is_product_whole(stage: dict[str, Any], product: Path, lost_allowed: bool = False) -> bool:
     """Whether what a stage made is all that its recipe says; a synthesis may lack what servers lost, if that is allowed."""
     if stage["run"] == "synth":
-        return bool(count_trajectories(product)) and (lost_allowed or not count_lost_blueprints(product))
+        return bool(read_json(product).data.get("trajectories")) and (lost_allowed or not count_lost_blueprints(product))
     return stage["run"] != "bench" or is_fully_scored(BenchRecipe.model_validate(stage))
 
 
@@ -88,11 +88,6 @@ def require_stage_product(stage: dict[str, Any], product: Path) -> None:
     if stage["run"] == "synth" and (count := count_lost_blueprints(product)):
         what = f"servers failed for {count_with_noun(count, 'blueprint')}, so the flywheel does not go on"
         raise RunStopped(f"{what}\nsee to the servers; the same command makes these again", code=4)
-
-
-def count_trajectories(stats: Path) -> int:
-    """The number of trajectories of a synthesis."""
-    return int(read_json(stats).data.get("trajectories", 0))
 
 
 def count_lost_blueprints(stats: Path) -> int:

@@ -18,11 +18,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel
 
 from homerl import __version__
-from homerl.app.runs.recipe import recipe_data
+from homerl.app.runs.recipe import recipe_to_yaml
 from homerl.envs.core.documents import InputError, name_path_in_errors, write_atomic
 from homerl.envs.core.model import READS, ShippedNames
 from homerl.envs.core.plugins import OF_RUNS, added_plugin_folders
@@ -37,7 +36,7 @@ PACKAGES = (
 def write_run_record(recipe: BaseRecipe) -> None:
     """Write `recipe.yaml` and `run.json` to the run's folder."""
     recipe.out.mkdir(parents=True, exist_ok=True)
-    write_atomic(recipe.out / RECIPE, yaml.safe_dump(recipe_data(recipe), sort_keys=False, allow_unicode=True))
+    write_atomic(recipe.out / RECIPE, recipe_to_yaml(recipe))
     write_atomic(recipe.out / RECORD, json.dumps(describe_environment(recipe), indent=1) + "\n")
 
 

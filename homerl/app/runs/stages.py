@@ -114,8 +114,8 @@ def start_stage_process(stage: dict[str, Any], command: list[str], log: Path | N
             child.process.wait()
 
 
-def run_synth(recipe: SynthRecipe) -> Path:
-    """Synthesise with a progress bar, and return the dataset's path. Finished shards are kept."""
+def run_synth(recipe: SynthRecipe) -> None:
+    """Synthesise with a progress bar. Finished shards are kept."""
     with progress_bar() as bar:
         task = bar.add_task("synth", total=None, note=recipe.synth.strategy)
 
@@ -124,15 +124,12 @@ def run_synth(recipe: SynthRecipe) -> Path:
                 say(f"kept from an earlier start: {done} of {count_with_noun(total, 'shard')}")
             bar.update(task, completed=done, total=total)
 
-        path = synthesise_dataset(
-            recipe.synth, recipe.out, recipe.processes, progress, recipe.ray, write_dataset_description
-        )
+        synthesise_dataset(recipe.synth, recipe.out, recipe.processes, progress, recipe.ray, write_dataset_description)
     stats = read_json(recipe.out / "stats.json").data
     if not stats["trajectories"]:
         raise RunStopped(why_nothing_synthesised(stats, recipe.out), code=4)
     for line in synthesis_summary_lines(stats, recipe.out):
         say(line)
-    return path
 
 
 def why_nothing_synthesised(stats: Mapping[str, Any], out: Path) -> str:

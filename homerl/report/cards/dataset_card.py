@@ -7,6 +7,7 @@ address or path of the machine is included; a version names its content, whose c
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,18 +83,11 @@ def render_dataset_card(
 ) -> str:
     """The dataset card: YAML front matter and Markdown."""
     made = facts["synthesis"]
-    front = {
-        "license": license,
-        "language": [*dict.fromkeys(world_of(part).language_of(part) for part in source_parts(made["recipe"]))],
-        "pretty_name": (repo or "smart-home dialogues").split("/")[-1],
-        "task_categories": ["text-generation"],
-        "tags": ["smart-home", "agents", "tool-use", "homerl", f"strategy-{made['strategy']}"],
-        "size_categories": [next((name for most, name in SIZES if facts["rows"] < most), "n>1M")],
-        "configs": [{"config_name": "default", "data_files": ROWS}],
-    }
+    languages = [*dict.fromkeys(world_of(part).language_of(part) for part in source_parts(made["recipe"]))]
+    name, strategy = (repo or "smart-home dialogues").split("/")[-1], f"strategy-{made['strategy']}"
     source = f'"{repo}", revision="v{facts["version"]}"' if repo else f'"json", data_files="{ROWS}"'
     parts = [
-        f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n",
+        render_front_matter(license, languages, name, facts["rows"], ROWS, strategy),
         f"# Smart-home dialogues, version {facts['version']}\n",
         f"{STRATEGIES[made['strategy']]} {_describe_players(made)}\n",
         f"```python\nfrom datasets import load_dataset\nrows = load_dataset({source})\n```\n",
@@ -109,6 +103,20 @@ def render_dataset_card(
         f"its models do:\n\n```yaml\n{yaml.safe_dump({'synth': made}, sort_keys=False, allow_unicode=True)}```",
     ]
     return "\n".join(parts) + "\n"
+
+
+def render_front_matter(license: str, languages: Sequence[str], name: str, rows: int, files: Any, *tags: str) -> str:
+    """The YAML by which the hub files the card of a data set of `rows` rows in these `files`."""
+    front = {
+        "license": license,
+        "language": [*languages],
+        "pretty_name": name,
+        "task_categories": ["text-generation"],
+        "tags": ["smart-home", "agents", "tool-use", "homerl", *tags],
+        "size_categories": [next((size for most, size in SIZES if rows < most), "n>1M")],
+        "configs": [{"config_name": "default", "data_files": files}],
+    }
+    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n"
 
 
 def _describe_players(made: dict[str, Any]) -> str:

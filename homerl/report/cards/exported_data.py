@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pyarrow
-import yaml
 
 from homerl import __version__
 from homerl.envs.core.documents import InputError, file_sha256, name_path_in_errors, write_atomic
@@ -38,7 +37,7 @@ from homerl.play.trajectory import (
     rows_to_json_lines,
     uniform_rows,
 )
-from homerl.report.cards.dataset_card import COLUMNS, ROWS, SIZES, two_column_table
+from homerl.report.cards.dataset_card import COLUMNS, ROWS, render_front_matter, two_column_table
 from homerl.report.cards.whole_folder import refuse_other_content, write_whole_folder
 from homerl.tasks.load_tasks import load_suite, load_tasks
 from homerl.tasks.task_env import Task
@@ -182,26 +181,16 @@ def to_openai_form(row: Mapping[str, Any]) -> Row:
 def render_export_card(name: str, facts: Mapping[str, Any], languages: Sequence[str]) -> str:
     """The card: YAML front matter and Markdown."""
     rows: Mapping[str, int] = facts["rows"]
-    total, dialogues = sum(rows.values()), facts["kind"] == "dialogues"
-    front = {
-        "license": facts["license"],
-        "language": [*languages],
-        "pretty_name": name,
-        "task_categories": ["text-generation"],
-        "tags": ["smart-home", "agents", "tool-use", "homerl"],
-        "size_categories": [next((size for most, size in SIZES if total < most), "n>1M")],
-        "configs": [
-            {"config_name": "default", "data_files": [
-                {"split": split, "path": next(name for name in facts["sha256"] if name.startswith(f"data/{split}-"))}
-                for split in rows
-            ]}
-        ],
-    }  # fmt: skip
+    dialogues = facts["kind"] == "dialogues"
+    files = [
+        {"split": split, "path": next(file for file in facts["sha256"] if file.startswith(f"data/{split}-"))}
+        for split in rows
+    ]
     first = next(iter(rows), "train")
     what = DIALOGUES if dialogues else TASKS_TO_PLAY
     use = OF_USE[facts["kind"]]
     return "\n".join([
-        f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n",
+        render_front_matter(facts["license"], languages, name, sum(rows.values()), files),
         f"# {name}\n",
         f"{what}\n",
         f'```python\nfrom datasets import load_dataset\n\nrows = load_dataset("{name}", split="{first}")\n```\n',

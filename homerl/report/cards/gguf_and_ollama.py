@@ -57,9 +57,11 @@ def require_gguf() -> Any:
 
 
 def write_gguf(folder: Path, path: Path, kind: str, config: Any, tokenizer: Any) -> None:
-    """Write the model whose safetensors are in `folder`. `kind` is how its matrices are stored; vectors stay f32."""
+    """Write the model whose safetensors are in `folder`, which `check_convertible` has passed.
+
+    `kind` is how its matrices are stored; vectors stay f32.
+    """
     gguf = require_gguf()
-    check_convertible(config, tokenizer, str(folder))
     writer = gguf.GGUFWriter(path, config.model_type)
     try:
         _add_model_metadata(writer, config, kind, path.stem)

@@ -185,12 +185,11 @@ def compare_runs(first: Path, second: Path) -> RunComparison:
 
 def read_compared_run(path: Path, name: str) -> ComparedRun:
     """What a folder or a file says. Raises `InputError` if there are no results."""
-    if path.is_file():
-        return ComparedRun(name, {"": {"": read_results_file(path)}}, {}, {})
-    if not path.is_dir():
+    if not path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(path))
-    if (path / "results.jsonl").is_file():
-        return ComparedRun(name, {"": {"": read_results_file(path / "results.jsonl")}}, {}, {})
+    results = path / "results.jsonl" if path.is_dir() else path
+    if results.is_file():
+        return ComparedRun(name, {"": {"": read_results_file(results)}}, {}, {})
     found: dict[str, dict[str, Sequence[Row]]] = {}
     for model, folder in {"": path, **{model: path / model for model in MODELS}}.items():
         for file in sorted((folder / "bench").glob("*/results.jsonl")):

@@ -94,12 +94,8 @@ def with_run_rewards(trajectory: Trajectory, weights: RewardWeights | None) -> T
     return trajectory if trajectory.rewards or weights is None else add_step_rewards(trajectory, weights)
 
 
-def first_of_each_outcome(path: Path, n: int) -> tuple[Trajectory, ...]:
-    """The first n successes, then the first n failures of a file of trajectories."""
-    return tuple(trajectory for _, trajectory in _first_of_each_outcome(path, n))
-
-
-def _first_of_each_outcome(path: Path, n: int) -> list[tuple[str, Trajectory]]:
+def first_of_each_outcome(path: Path, n: int) -> list[tuple[str, Trajectory]]:
+    """(where it stands, the trajectory) of the first n successes, then of the first n failures of a file."""
     found: dict[bool, list[tuple[str, Trajectory]]] = {True: [], False: []}
     for number, row in enumerate(read_rows(path) if path.is_file() else (), 1):
         where = f"{path}:{number}"
@@ -111,12 +107,6 @@ def _first_of_each_outcome(path: Path, n: int) -> list[tuple[str, Trajectory]]:
         if all(len(kind) == n for kind in found.values()):
             break
     return [*found[True], *found[False]]
-
-
-def find_episode(source: Path, wanted: str) -> tuple[str, Trajectory]:
-    """(where it stands, the trajectory) of the one episode that is wanted, see `find_episodes`."""
-    [found] = find_episodes(source, [wanted])
-    return found
 
 
 def find_episodes(source: Path, wanted: Sequence[str]) -> list[tuple[str, Trajectory]]:
@@ -180,7 +170,7 @@ def write_episode_page(source: Path, wanted: Sequence[str], out: Path | None = N
     if wanted or not (files := [] if (source / FILE).is_file() else list_episode_files(source)):
         found = find_episodes(source, wanted or ["1"])
     else:
-        found = _first_of_each_outcome(find_example_file(files).path, EXAMPLES)
+        found = first_of_each_outcome(find_example_file(files).path, EXAMPLES)
     pages = [_draw_episode(where, trajectory) for where, trajectory in found]
     path = out or (source / "episode.html" if source.is_dir() else source.with_suffix(".html"))
     write_atomic(path, render_episode_pages(pages, str(source)).encode("utf-8", "replace"))

@@ -34,10 +34,7 @@ from homerl.envs.core.documents import read_json, write_atomic
 from homerl.host.recipe_files import RECIPE, RECORD
 from homerl.play.bench_results import METRICS
 from homerl.play.metrics.contract import Mean, format_percent
-from homerl.play.trajectory import (
-    Outcome,
-    Trajectory,
-)
+from homerl.play.trajectory import Outcome, Trajectory
 from homerl.report import figures as charts
 from homerl.report.figures import Estimate, FigureColumn, FigureTable
 from homerl.report.pages.episode_pages import EXAMPLES, MODELS, PLAYERS, first_of_each_outcome
@@ -108,8 +105,8 @@ def read_flywheel_run(out: Path) -> FlywheelRun:
         sft=read_training_metrics(out / "sft"),
         rlve=read_training_metrics(out / "rlve"),
         shown_model=shown,
-        examples=first_of_each_outcome(out / f"{shown}/bench/{suite}/trajectories.jsonl", EXAMPLES),
-        rollouts=first_of_each_outcome(updates[-1], 1) if updates else (),
+        examples=tuple(one for _, one in first_of_each_outcome(out / f"{shown}/bench/{suite}/trajectories.jsonl", EXAMPLES)),
+        rollouts=tuple(one for _, one in first_of_each_outcome(updates[-1], 1)) if updates else (),
     )
 
 

@@ -31,7 +31,6 @@ class PlayedDialogue:
     """What became of a task that one model played: the outcome, and the sum of its rewards."""
 
     outcome: str
-    success: bool
     reward: float
 
 
@@ -90,7 +89,7 @@ def _read_dialogues(
         named = (kinds,) if isinstance(kinds, str) else tuple(dict.fromkeys(kinds))
         task = tasks.setdefault((suite, dialogue.id), PlayedTask(suite, dialogue.id, said, named))
         reward = sum(value for parts in trajectory.rewards for value in parts.values())
-        task.by_model[model] = PlayedDialogue(dialogue.outcome, dialogue.success, reward)
+        task.by_model[model] = PlayedDialogue(dialogue.outcome, reward)
         yield task, dialogue
 
 

@@ -43,8 +43,8 @@ def check(
 
     with waiting_spinner(f"{recipe}: reading the recipe", in_log=True):  # what reads it takes seconds to import
         refuse_without_packages(find_recipe(recipe))
-        from homerl.app.runs.preflight import recipe_to_yaml, summarise_recipe
-        from homerl.app.runs.recipe import from_option_words, load_recipe
+        from homerl.app.runs.preflight import summarise_recipe
+        from homerl.app.runs.recipe import from_option_words, load_recipe, recipe_to_yaml
 
         loaded = load_recipe(recipe, [*context.args, *from_option_words(origin)])
     try:

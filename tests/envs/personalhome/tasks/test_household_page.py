@@ -32,7 +32,7 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory, trajectory_to_row, write_rows
-from homerl.report.pages.episode_pages import find_episode
+from homerl.report.pages.episode_pages import find_episodes
 from homerl.worlds.registry import begin_episode
 from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.pages.test_view_home import CONTRAST
@@ -303,7 +303,7 @@ def test_other_households_are_refused_by_their_line(tmp_path):
         change(stored)
         write_rows(path, [row | {"blueprint": json.dumps(stored)}])
         with pytest.raises(InputError) as caught:
-            where, trajectory = find_episode(path, "1")
+            [(where, trajectory)] = find_episodes(path, ["1"])
             replay_episode(trajectory, where)
         assert str(caught.value).startswith(f"{path}:1: ")
         return str(caught.value)
