@@ -54,7 +54,7 @@ class BlueprintSynthesiser:
         self._told: Counter[str] = Counter()
         user, shared = config.user, None
         if user.is_llm:
-            shared = SharedEndpoint(user, user.urls, user.served_name)
+            shared = SharedEndpoint(user)
             self.endpoints["user"] = shared.endpoint
         self.users = UserFactory(shared)
         others = {part: settings for part, settings in config.model_endpoints.items() if part != "user"}

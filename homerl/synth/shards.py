@@ -295,8 +295,7 @@ def _serve_models(config: SynthesisConfig, out: Path, servers: ExitStack) -> Syn
     found = {}
     for part, settings in config.model_endpoints.items():
         refuse_missing_key(settings)
-        urls, model = servers.enter_context(serve_endpoint(settings, out / f"{part}_server.log"))
-        found[part] = settings.model_copy(update={"url": tuple(urls), "model": model, "serve": None})
+        found[part] = servers.enter_context(serve_endpoint(settings, out / f"{part}_server.log"))
     return config.model_copy(update=found)
 
 

@@ -113,9 +113,9 @@ def test_the_command_is_what_the_recipe_says():
 
 def test_a_slow_start_is_waited_for_and_all_is_stopped_at_the_end(tmp_path, port, monkeypatch):
     monkeypatch.setenv("SLOW", "1")
-    with serve_endpoint(settings(port), tmp_path / "log") as (urls, model):
+    with serve_endpoint(settings(port), tmp_path / "log") as running:
         assert len(left(port)) == 3
-        assert list_served_models(urls[0]) == ["scripted"] and model == "scripted"
+        assert list_served_models(running.url) == ["scripted"] and running.served_name == "scripted"
     assert wait_for(lambda: not left(port), 5) and "on 2,3" in (tmp_path / "log").read_text()
 
 
@@ -164,8 +164,8 @@ def test_one_that_dies_ends_what_needs_it_with_the_end_of_its_log(tmp_path, port
 
 def test_one_that_runs_already_is_used_and_left_alone(tmp_path):
     with ScriptedServer() as server:
-        with serve_endpoint(settings(server.port), tmp_path / "log") as (urls, _):
-            assert urls == (server.url,)
+        with serve_endpoint(settings(server.port), tmp_path / "log") as running:
+            assert running.urls == (server.url,) and running.serve is None
         assert list_served_models(server.url) and not (tmp_path / "log").exists()
 
 
