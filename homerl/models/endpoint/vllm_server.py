@@ -188,11 +188,6 @@ def describe_server_trouble(url: str, key: str | None = None) -> str:
     return ""
 
 
-def is_reachable(url: str) -> bool:
-    """Whether a server answers at the URL, even if it demands a key."""
-    return not describe_server_trouble(url)
-
-
 def wait_until_ready(
     url: str, server: subprocess.Popen[bytes] | None, log: Path, seconds: float, key: str | None = None
 ) -> None:

@@ -24,7 +24,7 @@ from homerl.envs.core.documents import InputError
 from homerl.models.endpoint.endpoint_settings import ServeSettings, UserSettings
 from homerl.models.endpoint.vllm_server import (
     ServerFailed,
-    is_reachable,
+    describe_server_trouble,
     list_served_models,
     serve_endpoint,
     vllm_command,
@@ -274,7 +274,7 @@ def test_a_server_that_wants_a_key_is_waited_for_with_it_and_with_no_other(keyed
     monkeypatch.setenv("MY_KEY", "wrong")
     with pytest.raises(InputError, match=r"wants another key than \$MY_KEY"):
         wait_until_ready(keyed, None, tmp_path / "log", 60, "MY_KEY")
-    assert list_served_models(keyed) is None and is_reachable(keyed)
+    assert list_served_models(keyed) is None and not describe_server_trouble(keyed)
 
 
 def test_a_list_that_comes_byte_by_byte_is_not_waited_for(keyed, monkeypatch):
