@@ -338,10 +338,6 @@ class Episode:
             last = self.steps[-1]
             self.steps[-1] = replace(last, facts=replace(last.facts, last=True))
 
-    def cut_short(self) -> None:
-        """Leave the episode as it is, before the agent acts again."""
-        self.outcome, self.fault = Outcome.CUT, None
-
     def decision_key(self) -> str:
         """A hash of what matters for the rest: which goals are met, the state of what the open wishes concern, and whose
         turn it is (`homerl/train/credit`). Words do not matter, nor devices that are settled or that nobody asked about.
