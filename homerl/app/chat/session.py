@@ -200,7 +200,7 @@ class ChatSession:
     def to_trajectory(self) -> Trajectory:
         """The talk as a record, which can be stored, shown and replayed."""
         cut = self.episode.fork()
-        cut.outcome = Outcome.CUT
+        cut.outcome, cut.fault = Outcome.CUT, None
         return cut.to_trajectory(self.agent_name, "person", self.seed)
 
 
