@@ -72,7 +72,9 @@ def to_strict_openai_form(messages: Iterable[Mapping[str, Any]], keep_ids: bool 
                 id = own if own and keep_ids and own not in used else next(id for id in numbers if id not in used)
                 used.add(id)
                 waiting.append((own, id))
-                arguments = _to_json_object(call["function"]["arguments"])
+                arguments = call["function"]["arguments"]
+                if not is_json_object(arguments):
+                    arguments = json.dumps({"malformed": arguments}, ensure_ascii=False, separators=(",", ":"))
                 function = {"name": call["function"]["name"], "arguments": arguments}
                 written = {"id": id, "type": "function", "function": function}
                 calls.append(written | call | written)  # in this order of keys, then what else the call has
@@ -88,13 +90,12 @@ def to_strict_openai_form(messages: Iterable[Mapping[str, Any]], keep_ids: bool 
         yield made
 
 
-def _to_json_object(arguments: str) -> str:
-    """The text of a call's arguments, or of a JSON object that holds it, if it is none."""
+def is_json_object(text: str) -> bool:
+    """Whether a text is a JSON object, as the arguments of a call must be."""
     try:
-        is_object = isinstance(json.loads(arguments), dict)
+        return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
-        is_object = False
-    return arguments if is_object else json.dumps({"malformed": arguments}, ensure_ascii=False, separators=(",", ":"))
+        return False
 
 
 def copy_plain_data(data: Any) -> Any:

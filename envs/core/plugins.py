@@ -16,7 +16,6 @@ import importlib
 import inspect
 import os
 import pkgutil
-import shlex
 import traceback
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -46,19 +45,6 @@ def added_plugin_folders(kind: str) -> list[str]:
     )
     held = (folder / kind for folder in several if (folder / kind).is_dir())
     return [str(folder.resolve()) for folder in (*named, *held)]
-
-
-def refuse_unloaded_plugins(folder: Path, kinds: Collection[str] = OF_RUNS) -> None:
-    """Raise `InputError` if a folder of plug-ins, which has one folder for each kind, holds some that are not loaded.
-
-    They are Python, so nothing of a folder that a person only named is run unasked.
-    """
-    for kind in kinds:
-        have = {path.name for added in added_plugin_folders(kind) for path in Path(added).iterdir()}
-        if missing := sorted({path.name for path in (folder / kind).glob("[!_]*")} - have):
-            what = f"plug-ins were used here that are not loaded ({', '.join(missing)})"
-            remedy = f"they are Python: if you trust them, type {ALL}={shlex.quote(str(folder))} before the command"
-            raise InputError(what, str(folder / kind), remedy)
 
 
 def plugin_folder_variables() -> dict[str, str]:

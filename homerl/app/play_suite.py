@@ -343,7 +343,7 @@ def make_user_factory(settings: BenchRun) -> tuple[Callable[[int], User], str]:
     from homerl.worlds.users import make_llm_users
 
     name, urls = find_served_model(settings.user), tuple(settings.user.split(","))
-    return make_llm_users(UserSettings(kind="llm", url=urls, model=name), urls, name), name
+    return make_llm_users(UserSettings(kind="llm", url=urls, model=name)), name
 
 
 def make_local_factories(

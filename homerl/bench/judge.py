@@ -35,7 +35,7 @@ from homerl.models.endpoint.structured_answers import StructuredClient, Unreadab
 from homerl.play.bench_results import SCORED, read_results_file
 from homerl.play.confidence_intervals import cohen_kappa, share_interval
 from homerl.play.faults import Boundary, Fault, InfraError
-from homerl.play.trajectory import Outcome, Trajectory, read_rows, read_trajectories, write_rows
+from homerl.play.trajectory import FAULT_OUTCOMES, Outcome, Trajectory, read_rows, read_trajectories, write_rows
 from homerl.worlds.contract import JudgeCase
 from homerl.worlds.registry import world_of
 
@@ -158,7 +158,7 @@ def apply_judgements(
     given = [judgements.get(judgement_key(case, by), {}) for case in open_cases]
     if missing := [found for found in given if "verdict" not in found]:
         why = [{"fault": found["fault"]} for found in missing if "fault" in found][:1]  # none was stored at first
-        return {**row, "outcome": str(Outcome.from_boundary(Boundary.JUDGE)), "error": None, **(why[0] if why else {})}
+        return {**row, "outcome": str(FAULT_OUTCOMES[Boundary.JUDGE]), "error": None, **(why[0] if why else {})}
     right = {case.intent: case.step for case, found in zip(open_cases, given, strict=True) if found["verdict"] == "right"}
     if not world.holds_with(trajectory, right):
         return dict(row)

@@ -29,12 +29,9 @@ def set_monitoring_variables(recipe: BaseRecipe) -> None:
     os.environ["WANDB_PROJECT"] = recipe.wandb.project
     os.environ["WANDB_DIR"] = str(recipe.out)
     os.environ["TENSORBOARD_LOGGING_DIR"] = str(recipe.out / "tensorboard")
-    if recipe.wandb.entity:
-        os.environ["WANDB_ENTITY"] = recipe.wandb.entity
-    if recipe.wandb.tags:
-        os.environ["WANDB_TAGS"] = ",".join(recipe.wandb.tags)
-    if recipe.wandb.notes:
-        os.environ["WANDB_NOTES"] = recipe.wandb.notes
+    wandb = recipe.wandb
+    given = {"WANDB_ENTITY": wandb.entity, "WANDB_TAGS": ",".join(wandb.tags), "WANDB_NOTES": wandb.notes}
+    os.environ.update({name: value for name, value in given.items() if value})
     _set_unless_given("WANDB_RUN_GROUP", monitored_group(recipe))
     if kind := getattr(recipe, "run", None):  # which each kind of recipe has
         _set_unless_given("WANDB_JOB_TYPE", kind)

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, reduce
+from itertools import product
 from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -31,7 +33,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from homerl.envs.core.documents import Document, InputError, KeyPath, read_yaml
 from homerl.envs.core.documents.validation import COMMAND_LINE, did_you_mean
 from homerl.envs.core.model import Model, field_left_out_at_default
-from homerl.envs.core.plugins import OF_RUNS, refuse_unloaded_plugins
+from homerl.envs.core.plugins import ALL, OF_RUNS, added_plugin_folders
 from homerl.host import launch_hook
 
 # The keys that every recipe has
@@ -373,10 +375,17 @@ def relocate_recipe_paths(data: Any, file: Path) -> Any:
 
 
 def refuse_unloaded_run_plugins(folder: Path, kinds: Collection[str] = OF_RUNS) -> None:
-    """Raise `InputError` if plug-ins of a run, or of the run of a stage, are not loaded (`refuse_unloaded_plugins`)."""
-    for run in (folder, folder.parent):
-        if (run / RECORD).is_file():
-            refuse_unloaded_plugins(run / PLUGINS, kinds)
+    """Raise `InputError` if plug-ins of a run, or of the run of a stage, are not loaded.
+
+    They are Python, so nothing of a folder that a person only named is run unasked.
+    """
+    runs = (run for run in (folder, folder.parent) if (run / RECORD).is_file())
+    for used, kind in product((run / PLUGINS for run in runs), kinds):
+        have = {path.name for added in added_plugin_folders(kind) for path in Path(added).iterdir()}
+        if missing := sorted({path.name for path in (used / kind).glob("[!_]*")} - have):
+            what = f"plug-ins were used here that are not loaded ({', '.join(missing)})"
+            remedy = f"they are Python: if you trust them, type {ALL}={shlex.quote(str(used))} before the command"
+            raise InputError(what, str(used / kind), remedy)
 
 
 def replace_path_prefix(data: Any, was: str, now: str) -> Any:

@@ -43,7 +43,7 @@ from homerl.play.ordered_async_work import run_beside_loop
 from homerl.play.situation import JSON_ANSWERS, BlueprintProtocol, Observation, Reply, Situation
 from homerl.play.spoken_words import SpokenWords, spoken_words_of
 from homerl.play.tool_call_parser import action_to_tool_call, calls_to_record, read_tool_calls
-from homerl.play.trajectory import Outcome, Step, Trajectory, are_steps_valid
+from homerl.play.trajectory import FAULT_OUTCOMES, Outcome, Step, Trajectory, are_steps_valid
 
 Result = tuple[str, Mapping[str, Any], str | None]  # the observation, the world's info, and the code in the call
 SAME_REFUSALS = 2  # of one call for one sentence, with which the agent's turn ends where a person talks
@@ -338,14 +338,10 @@ class Episode:
 
     def end_with_fault(self, fault: Fault | None) -> None:
         """End the episode with a fault, or with the agent's failure if `fault` is None. The last step is marked as last."""
-        self.fault, self.outcome = fault, Outcome.from_boundary(fault.boundary) if fault else Outcome.AGENT_FAILURE
+        self.fault, self.outcome = fault, FAULT_OUTCOMES[fault.boundary] if fault else Outcome.AGENT_FAILURE
         if self.steps:
             last = self.steps[-1]
             self.steps[-1] = replace(last, facts=replace(last.facts, last=True))
-
-    def cut_short(self) -> None:
-        """Leave the episode as it is, before the agent acts again."""
-        self.outcome, self.fault = Outcome.CUT, None
 
     def decision_key(self) -> str:
         """A hash of what matters for the rest: which goals are met, the state of what the open wishes concern, and whose

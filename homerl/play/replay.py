@@ -27,6 +27,7 @@ from homerl.envs.core.plugins import VARIABLES
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.situation import Reply, Situation
 from homerl.play.trajectory import (
+    FAULT_OUTCOMES,
     STORED_AS,
     Outcome,
     Step,
@@ -186,7 +187,7 @@ def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
     if (fault := stored.fault) is not None:
         if episode.outcome is not None and episode.fault is None:
             yield f"a fault of the {fault.boundary} is stored, but the episode was over without it"
-        if stored.outcome is not (implied := Outcome.from_boundary(fault.boundary)):
+        if stored.outcome is not (implied := FAULT_OUTCOMES[fault.boundary]):
             yield f"a fault of the {fault.boundary} makes {implied}, stored {stored.outcome}"
     episode.outcome = stored.outcome
     again, was = trajectory_to_row(episode.to_trajectory(stored.agent, stored.user, stored.seed)), trajectory_to_row(stored)

@@ -45,13 +45,8 @@ class Outcome(StrEnum):
         """
         return self in (Outcome.SUCCESS, Outcome.AGENT_FAILURE, Outcome.TURN_LIMIT, Outcome.STEP_LIMIT, Outcome.CUT)
 
-    @classmethod
-    def from_boundary(cls, boundary: Boundary) -> Outcome:
-        """The outcome of an episode that a fault ended."""
-        return OUTCOMES[boundary]
 
-
-OUTCOMES = {
+FAULT_OUTCOMES = {  # how an episode that a fault ended is recorded, by who failed
     Boundary.AGENT: Outcome.AGENT_FAILURE,
     Boundary.USER: Outcome.USER_ERROR,
     Boundary.WORLD: Outcome.WORLD_ERROR,

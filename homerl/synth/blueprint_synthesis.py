@@ -21,7 +21,7 @@ from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.play.faults import AgentFault, EndpointRejected, InfraError, RequestRefused, fault_from_error
 from homerl.play.loop import Agent
 from homerl.play.situation import BlueprintProtocol
-from homerl.play.trajectory import Outcome, Trajectory, trajectory_to_row
+from homerl.play.trajectory import FAULT_OUTCOMES, Outcome, Trajectory, trajectory_to_row
 from homerl.synth.mcts import Participants, search_forest
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.contract import NoBlueprint, TreeStats
@@ -54,7 +54,7 @@ class BlueprintSynthesiser:
         self._told: Counter[str] = Counter()
         user, shared = config.user, None
         if user.is_llm:
-            shared = SharedEndpoint(user, user.urls, user.served_name)
+            shared = SharedEndpoint(user)
             self.endpoints["user"] = shared.endpoint
         self.users = UserFactory(shared)
         others = {part: settings for part, settings in config.model_endpoints.items() if part != "user"}
@@ -90,7 +90,7 @@ class BlueprintSynthesiser:
             return BlueprintResult([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)
         except (WorldError, AgentFault) as error:
             fault = fault_from_error(error)
-            line = self._line(index, Outcome.from_boundary(fault.boundary)) | record | {"fault": fault.reason}
+            line = self._line(index, FAULT_OUTCOMES[fault.boundary]) | record | {"fault": fault.reason}
             return BlueprintResult([], line, dropped)
         found.sort(key=lambda trajectory: (trajectory.is_valid, len(trajectory.steps)))  # a recovery, then the shortest
         kept = found[: self.config.per_blueprint]

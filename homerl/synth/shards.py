@@ -261,7 +261,7 @@ def join_shards(config: SynthesisConfig, folder: Path, shards: Sequence[range], 
     `stats.json` is written last, so a folder that has one is whole.
     """
     path = out / "trajectories.jsonl"
-    write_atomic(path, (chunk for shard in shards for chunk in _read_chunks(_lines_path(folder, shard))))
+    write_atomic(path, (_lines_path(folder, shard).read_bytes() for shard in shards))
     lines = (line for stats in _read_stats(folder, shards) for line in stats["blueprints"])
     write_atomic(out / "blueprints.jsonl", (json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
     report = SynthesisStatistics(config)
@@ -295,8 +295,7 @@ def _serve_models(config: SynthesisConfig, out: Path, servers: ExitStack) -> Syn
     found = {}
     for part, settings in config.model_endpoints.items():
         refuse_missing_key(settings)
-        urls, model = servers.enter_context(serve_endpoint(settings, out / f"{part}_server.log"))
-        found[part] = settings.model_copy(update={"url": tuple(urls), "model": model, "serve": None})
+        found[part] = servers.enter_context(serve_endpoint(settings, out / f"{part}_server.log"))
     return config.model_copy(update=found)
 
 
@@ -372,12 +371,6 @@ def _work_in_process(writer: Any, config: SynthesisConfig, todo: Sequence[range]
         writer.send(error)
     except Exception:
         writer.send(RuntimeError(f"a worker failed:\n{traceback.format_exc()}"))
-
-
-def _read_chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            yield chunk
 
 
 def _read_stats(folder: Path, shards: Sequence[range]) -> Iterator[dict[str, Any]]:

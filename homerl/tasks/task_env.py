@@ -23,7 +23,7 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
@@ -33,6 +33,7 @@ from homerl.envs.core.world import StepFacts, ToolCall
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS, fault_from_error
 from homerl.play.loop import User, let_user_speak, play, waits_for_user
+from homerl.play.replay import add_step_rewards
 from homerl.play.situation import Observation, Reply
 from homerl.play.tool_call_parser import parse_observed_reply
 from homerl.play.trajectory import Trajectory
@@ -192,9 +193,7 @@ class TaskEnv:
 
         Raises `ValueError` if it is not over.
         """
-        record = self._episode.to_trajectory(agent, self._user.name, self.seed)
-        rewards = tuple(step_rewards(step.facts, self._weights) for step in record.steps)
-        return replace(record, rewards=rewards, weights=self._weights.model_dump())
+        return add_step_rewards(self._episode.to_trajectory(agent, self._user.name, self.seed), self._weights)
 
 
 @dataclass(frozen=True)

@@ -123,14 +123,9 @@ class TreeStats:
     grounded: int = 0
     user_errors: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def estimated_difficulty(self) -> float:
-        """1 minus the verified success rate, in [0, 1]."""
-        return 1.0 - self.successes / max(1, self.rollouts)
-
     def to_row(self) -> dict[str, float]:
-        """All figures as plain data."""
-        return asdict(self) | {"difficulty": self.estimated_difficulty}
+        """All figures as plain data, and the difficulty: 1 minus the verified success rate, in [0, 1]."""
+        return asdict(self) | {"difficulty": 1.0 - self.successes / max(1, self.rollouts)}
 
 
 @dataclass(frozen=True)

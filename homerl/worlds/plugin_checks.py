@@ -13,7 +13,7 @@ from typing import Any
 from homerl.envs.core.world import check_world, name_example, require_clause, tool_call_to_action
 from homerl.play.episode import Episode
 from homerl.play.loop import User, play
-from homerl.play.replay import replay_differences
+from homerl.play.replay import first_difference
 from homerl.play.situation import Utterance
 from homerl.play.trajectory import Trajectory, trajectory_from_row, trajectory_to_row
 from homerl.worlds.contract import EXPERT, WorldAdapter
@@ -48,7 +48,7 @@ def check_world_adapter(world: WorldAdapter) -> None:
         require_clause(
             trajectory_from_row(trajectory_to_row(played)).steps == played.steps, "a trajectory is not read as stored"
         )
-        difference = next(replay_differences(played, restore_situation), None)
+        difference = first_difference(played, restore_situation)
         require_clause(difference is None, f"a replay differs: {difference}", seed, "seed")
         calls = [call for step in played.steps for call in step.facts.calls]
         check_world(

@@ -172,8 +172,8 @@ def _parse_json_utterance(text: str) -> UserAnswer:
 class SharedEndpoint:
     """The endpoint that all users of a run share, with counts of their utterances and of their errors by reason."""
 
-    def __init__(self, settings: UserSettings, urls: Sequence[str], model: str) -> None:
-        self.settings, self.endpoint = settings, make_endpoint(settings, urls, model)
+    def __init__(self, settings: UserSettings) -> None:
+        self.settings, self.endpoint = settings, make_endpoint(settings)
         if not settings.structured:
             self.endpoint.plain.add(UTTERANCE)
         self.utterances, self.errors = 0, Counter[str]()
@@ -362,10 +362,10 @@ class UserFactory:
         return flat
 
 
-def make_llm_users(settings: UserSettings, urls: Sequence[str], model: str) -> UserFactory:
+def make_llm_users(settings: UserSettings) -> UserFactory:
     """Users behind endpoints that answer; raises `InputError` if the key's variable is not set."""
     refuse_missing_key(settings)
-    return UserFactory(SharedEndpoint(settings, urls, model))
+    return UserFactory(SharedEndpoint(settings))
 
 
 def refuse_missing_key(settings: EndpointSettings) -> None:
@@ -382,5 +382,5 @@ def open_user_factory(settings: UserSettings, log: Path = Path("user_server.log"
         return
     from homerl.models.endpoint.vllm_server import serve_endpoint
 
-    with serve_endpoint(settings, log) as (urls, model):
-        yield make_llm_users(settings, urls, model)
+    with serve_endpoint(settings, log) as running:
+        yield make_llm_users(running)

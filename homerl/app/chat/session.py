@@ -38,7 +38,7 @@ from homerl.play.episode import SAME_REFUSALS, Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.loop import Agent, Policy
 from homerl.play.situation import Reply, Situation
-from homerl.play.trajectory import ShownStep, Trajectory, show_step, trajectory_to_row, write_rows
+from homerl.play.trajectory import Outcome, ShownStep, Trajectory, show_step, trajectory_to_row, write_rows
 from homerl.report.cards.model_lineage import find_trained_stage, mixture_parts, read_talk_terms
 from homerl.train.model_sources import is_local_model_name, is_model_folder, refuse_changed_export, resolve_model_source
 from homerl.worlds.registry import begin_episode, known_worlds, world_of
@@ -210,7 +210,7 @@ class ChatSession:
     def to_trajectory(self) -> Trajectory:
         """The talk as a record, which can be stored, shown and replayed."""
         cut = self.episode.fork()
-        cut.cut_short()
+        cut.outcome, cut.fault = Outcome.CUT, None
         return cut.to_trajectory(self.agent_name, "person", self.seed)
 
 

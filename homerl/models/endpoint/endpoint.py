@@ -376,10 +376,10 @@ async def _fetch_answer(
     return await client.post(path, body=body, cast_to=kind)
 
 
-def make_endpoint(settings: EndpointSettings, urls: Sequence[str] = (), model: str = "") -> Endpoint:
-    """The endpoint of a recipe's settings; its servers must already run, at `urls` if the run serves the `model`."""
+def make_endpoint(settings: EndpointSettings) -> Endpoint:
+    """The endpoint of a recipe's settings; its servers must already run."""
     patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
-    return Endpoint(urls or settings.urls, model or settings.served_name, patience, settings.key)
+    return Endpoint(settings.urls, settings.served_name, patience, settings.key)
 
 
 def tokens_of(answer: ChatCompletion) -> tuple[int, int]:

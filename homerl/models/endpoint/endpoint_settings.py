@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.model import Model
+from homerl.envs.core.model import Model, field_left_out_at_default
 
 NO_KEY = "OPENAI_API_KEY"  # may be unset: local servers need no key
 KEY_VARIABLE = "^[A-Z_][A-Z0-9_]*$"
@@ -169,11 +169,7 @@ class UserSettings(EndpointSettings):
     structured: bool = Field(True, description="Whether the model answers as JSON by a schema, where its server can.")
     patience: int = Field(3, ge=1, description="Empty claims of the agent in a row after which the user gives up.")
     noise: float = Field(0.0, ge=0, le=1, description="Share (0 to 1) of utterances with slips of speech.")
-    behaviours: Behaviours = Field(
-        AT_ONCE,
-        exclude_if=lambda behaviours: behaviours == AT_ONCE,  # digests of recipes are older than this key
-        description="How often people tell a wish other than at once.",
-    )
+    behaviours: Behaviours = field_left_out_at_default("How often people tell a wish other than at once.", AT_ONCE)
     audit: AuditSettings = Field(AuditSettings(), description="What `homerl audit-user` lets pass.")
 
     @property

@@ -12,14 +12,13 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.messages import Message
+from homerl.envs.core.messages import Message, is_json_object
 from homerl.models.endpoint.endpoint import Endpoint, Told, request_seed, tokens_of
 from homerl.play.faults import InfraError
 from homerl.play.situation import Observation, Reply
@@ -152,17 +151,14 @@ def messages_to_send(messages: Iterable[Message]) -> list[Message]:
         if kept["role"] == "assistant":
             called = "tool_calls" in kept
         if called and kept["role"] == "assistant":
-            kept["tool_calls"] = [_with_readable_arguments(call) for call in kept["tool_calls"]]
+            kept["tool_calls"] = [
+                call
+                if is_json_object(call["function"]["arguments"])
+                else {**call, "function": {**call["function"], "arguments": "{}"}}
+                for call in kept["tool_calls"]
+            ]
         sent.append(kept if called or kept["role"] != "tool" else kept | {"role": "user"})
     return sent
-
-
-def _with_readable_arguments(call: dict[str, Any]) -> dict[str, Any]:
-    try:
-        readable = isinstance(json.loads(call["function"]["arguments"]), dict)
-    except (ValueError, RecursionError):
-        readable = False
-    return call if readable else {**call, "function": {**call["function"], "arguments": "{}"}}
 
 
 def reply_from_completion(

@@ -25,6 +25,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
+from typing import TypeVar
 
 from rich.text import Text
 
@@ -35,6 +36,7 @@ from homerl.host.terminal import PlainConsole
 from homerl.models.endpoint.endpoint import read_api_key
 from homerl.models.endpoint.endpoint_settings import EndpointSettings, ServeSettings
 
+Settings = TypeVar("Settings", bound=EndpointSettings)
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # hidden from vLLM
 POLL = 0.5  # seconds between two looks at a server
 LIMIT = 5.0  # seconds in which a server must list its models
@@ -57,21 +59,22 @@ class ServerFailed(InputError):
 
 
 @contextmanager
-def serve_endpoint(settings: EndpointSettings, log: Path = Path("user_server.log")) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield (urls, model) of endpoints that answer; start and stop the server here if the recipe says `serve`."""
+def serve_endpoint(settings: Settings, log: Path = Path("user_server.log")) -> Iterator[Settings]:
+    """Yield the settings of endpoints that answer; start and stop the server here if the recipe says `serve`."""
     if settings.serve is None:
-        yield settings.urls, settings.served_name
+        yield settings
         return
     serve, model, key = settings.serve, settings.served_name, settings.key
     url = server_url(serve)
+    running = settings.model_copy(update={"url": url, "model": model, "serve": None})
     if not is_main_process():
         wait_until_ready(url, None, log, serve.start_seconds, key)
-        yield (url,), model
+        yield running
     elif model in (list_served_models(url, key) or ()):
-        yield (url,), model
+        yield running
     else:
         with run_vllm_server(serve, model, log, key) as server, interrupt_at_server_end(server, log):
-            yield (url,), model
+            yield running
 
 
 @contextmanager
@@ -183,11 +186,6 @@ def describe_server_trouble(url: str, key: str | None = None) -> str:
     except SILENT:
         return "does not answer"
     return ""
-
-
-def is_reachable(url: str) -> bool:
-    """Whether a server answers at the URL, even if it demands a key."""
-    return not describe_server_trouble(url)
 
 
 def wait_until_ready(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -98,8 +98,28 @@ class Mean:
         return {self.name: score[self.name]} if self.name in score else {}
 
 
-class Share(Mean):
+class Rate(Mean):
+    """How often something happens, with its interval: the figure `part` of what a score holds, written `scale` times."""
+
+    part: ClassVar[str]
+    scale: ClassVar[int] = 1
+
+    def format_score(self, score: Row) -> str:
+        """The rate with its interval; empty if it is unknown."""
+        if (found := score.get(self.name)) is None:
+            return ""
+        low, high = (self.scale * end for end in found["interval"])
+        return f"{self.say(found[self.part])} ({low:.1f} to {high:.1f})"
+
+    def flat_figures(self, score: Row) -> dict[str, float]:
+        """The rate and the sum."""
+        return {f"{self.name}/{part}": score[self.name][part] for part in (self.part, "count") if self.name in score}
+
+
+class Share(Rate):
     """The share of the episodes whose number is above 0, with its interval."""
+
+    part, scale = "share", 100  # its interval is written in percent
 
     def score_rows(self, rows: Sequence[Row], seed: int) -> Any:
         """The number of episodes, the sum of their numbers, the share of those above 0, and its 95 % interval."""
@@ -107,17 +127,6 @@ class Share(Mean):
         interval = mean_interval(above, seed, [row["id"] for row in rows], SHARES)
         total = sum(row[self.name] for row in rows)
         return {"n": len(rows), "count": total, "share": float(above.mean()), "interval": interval}
-
-    def format_score(self, score: Row) -> str:
-        """The share with its interval; empty if it is unknown."""
-        if (found := score.get(self.name)) is None:
-            return ""
-        low, high = (100 * share for share in found["interval"])
-        return f"{self.say(found['share'])} ({low:.1f} to {high:.1f})"
-
-    def flat_figures(self, score: Row) -> dict[str, float]:
-        """The share and the sum."""
-        return {f"{self.name}/{part}": score[self.name][part] for part in ("share", "count") if self.name in score}
 
 
 def format_percent(share: float) -> str:

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from homerl.play.confidence_intervals import SHARES, mean_interval
-from homerl.play.metrics.contract import Mean, Row
+from homerl.play.metrics.contract import Rate, Row
 
 
-class PerThousand(Mean):
+class PerThousand(Rate):
     """The sum of the numbers per 1,000 episodes, with its interval."""
+
+    part = "per_thousand"
 
     def score_rows(self, rows: Sequence[Row], seed: int) -> Any:
         """The number of episodes, the sum of their numbers, the sum per 1,000 episodes, and its 95 % interval.
@@ -22,17 +24,6 @@ class PerThousand(Mean):
         low, high = mean_interval(counts, seed, [row["id"] for row in rows], ends)
         per = 1000 * float(counts.mean())
         return {"n": len(rows), "count": int(counts.sum()), "per_thousand": per, "interval": [1000 * low, 1000 * high]}
-
-    def format_score(self, score: Row) -> str:
-        """The number per 1,000 with its interval; empty if it is unknown."""
-        if (found := score.get(self.name)) is None:
-            return ""
-        low, high = found["interval"]
-        return f"{self.say(found['per_thousand'])} ({low:.1f} to {high:.1f})"
-
-    def flat_figures(self, score: Row) -> dict[str, float]:
-        """The number per 1,000 and the sum."""
-        return {f"{self.name}/{part}": score[self.name][part] for part in ("per_thousand", "count") if self.name in score}
 
 
 METRIC = PerThousand(

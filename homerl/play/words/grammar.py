@@ -14,8 +14,8 @@ Invariants:
 - Words of a language are spaced in its sentences unless its frames are written in Chinese characters, and names of another
   script are set as its own words are.
 - A hash of its words assigns each sentence to one split for ever, so no training sentence is ever evaluated on.
-- Writing changes letter case and the final mark only, never a word. `bare_sentence` undoes both, so a sentence and its
-  written forms belong to the same split.
+- Writing changes letter case and the final mark only, never a word, and the split is that of the sentence before it was
+  written.
 - Without shares nothing is drawn at random. The words of `names` keep their case but in `small` sentences.
 """
 
@@ -375,11 +375,6 @@ def is_question(text: str, grammar: Grammar) -> bool:
     text = text.lower()
     begins = any(re.match(rf"{re.escape(word)}(?![a-z])", text) for word in grammar.plain_texts("writing.begins"))
     return begins or any(word in text for word in grammar.plain_texts("writing.has"))
-
-
-def bare_sentence(sentence: str) -> str:
-    """The sentence in lower case and without its final mark: what decides about its split."""
-    return sentence.lower().rstrip(MARKS)
 
 
 Split = Literal["train", "heldout"]

@@ -24,7 +24,7 @@ from homerl.envs.core.documents import InputError
 from homerl.models.endpoint.endpoint_settings import ServeSettings, UserSettings
 from homerl.models.endpoint.vllm_server import (
     ServerFailed,
-    is_reachable,
+    describe_server_trouble,
     list_served_models,
     serve_endpoint,
     vllm_command,
@@ -113,9 +113,9 @@ def test_the_command_is_what_the_recipe_says():
 
 def test_a_slow_start_is_waited_for_and_all_is_stopped_at_the_end(tmp_path, port, monkeypatch):
     monkeypatch.setenv("SLOW", "1")
-    with serve_endpoint(settings(port), tmp_path / "log") as (urls, model):
+    with serve_endpoint(settings(port), tmp_path / "log") as running:
         assert len(left(port)) == 3
-        assert list_served_models(urls[0]) == ["scripted"] and model == "scripted"
+        assert list_served_models(running.url) == ["scripted"] and running.served_name == "scripted"
     assert wait_for(lambda: not left(port), 5) and "on 2,3" in (tmp_path / "log").read_text()
 
 
@@ -164,8 +164,8 @@ def test_one_that_dies_ends_what_needs_it_with_the_end_of_its_log(tmp_path, port
 
 def test_one_that_runs_already_is_used_and_left_alone(tmp_path):
     with ScriptedServer() as server:
-        with serve_endpoint(settings(server.port), tmp_path / "log") as (urls, _):
-            assert urls == (server.url,)
+        with serve_endpoint(settings(server.port), tmp_path / "log") as running:
+            assert running.urls == (server.url,) and running.serve is None
         assert list_served_models(server.url) and not (tmp_path / "log").exists()
 
 
@@ -274,7 +274,7 @@ def test_a_server_that_wants_a_key_is_waited_for_with_it_and_with_no_other(keyed
     monkeypatch.setenv("MY_KEY", "wrong")
     with pytest.raises(InputError, match=r"wants another key than \$MY_KEY"):
         wait_until_ready(keyed, None, tmp_path / "log", 60, "MY_KEY")
-    assert list_served_models(keyed) is None and is_reachable(keyed)
+    assert list_served_models(keyed) is None and not describe_server_trouble(keyed)
 
 
 def test_a_list_that_comes_byte_by_byte_is_not_waited_for(keyed, monkeypatch):

@@ -151,7 +151,7 @@ def test_every_trajectory_is_valid_satisfies_all_conditions_and_is_found_once():
         found, stats, tree = grown(blueprint, 0.4)
         total += len(found)
         assert stats.successes == len(found) <= stats.rollouts <= CONFIG.rollouts
-        assert stats.estimated_difficulty == pytest.approx(1 - len(found) / stats.rollouts)
+        assert stats.to_row()["difficulty"] == pytest.approx(1 - len(found) / stats.rollouts)
         for trajectory in found:
             assert trajectory.outcome is Outcome.SUCCESS and trajectory.progress == 1.0 and trajectory.is_valid
             assert trajectory.clean and trajectory.blueprint["id"] == blueprint.id
@@ -197,7 +197,7 @@ def test_new_trees_are_searched_until_so_many_calls_were_made():
 def test_a_hopeless_blueprint_yields_nothing_and_is_hard():
     several = next(blueprint for blueprint in blueprints() if len(blueprint.intents) > 1)  # more than one step can do
     found, stats, tree = grown(several, 1.0, SearchConfig(rollouts=4), EpisodeLimits(turns=1, steps=1))
-    assert not found and stats.estimated_difficulty == 1.0 and stats.rollouts == 3 and not tree.passable
+    assert not found and stats.to_row()["difficulty"] == 1.0 and stats.rollouts == 3 and not tree.passable
 
 
 def test_search_beats_linear_sampling_where_the_agent_errs():

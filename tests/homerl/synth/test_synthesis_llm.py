@@ -306,7 +306,7 @@ def test_a_user_who_leaves_its_role_is_replaced_and_charged_to_nobody():
 
     def users(server):
         settings = UserSettings(kind="llm", url=server.url, model="scripted")
-        line = SharedEndpoint(settings, settings.urls, "scripted")
+        line = SharedEndpoint(settings)
         return [LLMUser(line, 0), ScriptedUser(0), ScriptedUser(1)]
 
     def quits(request):

@@ -13,7 +13,7 @@ from scripted_server import ScriptedServer
 
 from homerl.envs.core.documents import InputError
 from homerl.host.processes import free_port
-from homerl.models.endpoint.vllm_server import is_reachable
+from homerl.models.endpoint.vllm_server import describe_server_trouble
 from homerl.models.policy.policy_agent import Sample
 from homerl.train.engines.server import ServerKeys, ServerPool
 from homerl.train.recipe import EngineSettings
@@ -178,7 +178,7 @@ def served(folder: str, port: int, log: Path) -> subprocess.Popen:
         command = [sys.executable, STAND_IN, "serve", folder, port]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         process = subprocess.Popen([*map(str, command)], stdout=out, stderr=out, env=environment)
-    wait_for(lambda: is_reachable(f"http://127.0.0.1:{port}/v1"), process)
+    wait_for(lambda: not describe_server_trouble(f"http://127.0.0.1:{port}/v1"), process)
     return process
 
 

@@ -17,7 +17,7 @@ from launches import ROOT
 from homerl.app.runs.preflight import check_machine
 from homerl.envs.core.documents import InputError
 from homerl.host.processes import free_port
-from homerl.models.endpoint.vllm_server import is_reachable
+from homerl.models.endpoint.vllm_server import describe_server_trouble
 from homerl.models.policy.policy_agent import TokenLedger
 from homerl.train.data.rollout import Rollout, RolloutPlayer
 from homerl.train.data.stored_rollouts import read_group, write_group
@@ -127,7 +127,7 @@ def test_a_served_model_plays_and_no_weights_are_loaded(recipe, monkeypatch, tmp
     with subprocess.Popen(serve, env={**os.environ, "PYTHONPATH": str(STAND_IN.parent)}) as server:
         try:
             deadline = time.monotonic() + 120
-            while not is_reachable(f"http://127.0.0.1:{port}/v1") and time.monotonic() < deadline:
+            while describe_server_trouble(f"http://127.0.0.1:{port}/v1") and time.monotonic() < deadline:
                 time.sleep(0.2)
             monkeypatch.setattr("homerl.train.update.play_only.load_trainable_model", lambda *_: pytest.fail("it is loaded"))
             engine = {"kind": "server", "url": f"http://127.0.0.1:{port}"}

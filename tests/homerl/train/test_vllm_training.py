@@ -24,7 +24,7 @@ from scripted_server import ScriptedServer
 from transformers import AutoModelForCausalLM
 
 from homerl.host.processes import free_port
-from homerl.models.endpoint.vllm_server import is_reachable
+from homerl.models.endpoint.vllm_server import describe_server_trouble
 from homerl.models.policy.policy_agent import Sample
 from homerl.report.cards.export import export_model
 from homerl.train.engines import weight_sync as synced
@@ -133,7 +133,7 @@ def serving(model: str, port: int, log: Path, dtype: str = "float32"):
     with log.open("a") as out:
         process = subprocess.Popen([*SERVER, *arguments], env=environment, stdout=out, stderr=out, start_new_session=True)
     try:
-        wait_for(lambda: is_reachable(f"http://127.0.0.1:{port}/v1"), process)
+        wait_for(lambda: not describe_server_trouble(f"http://127.0.0.1:{port}/v1"), process)
         yield process
     finally:
         os.killpg(process.pid, signal.SIGKILL)
@@ -302,7 +302,7 @@ def test_a_shipped_recipe_of_rlve_runs_whole(name, shrunk, half, tmp_path, monke
     assert len(found) == 2 and max(gaps(tmp_path / "run")) < HALF
     if name != "rlve_8b_lora":
         assert all(row["user/requests"] > 0 for row in found)
-        assert not is_reachable(f"http://127.0.0.1:{user['serve']['port']}/v1"), "it went with the run"
+        assert describe_server_trouble(f"http://127.0.0.1:{user['serve']['port']}/v1"), "it went with the run"
     exports(tmp_path / "run")
 
 

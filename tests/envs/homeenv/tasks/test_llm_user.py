@@ -378,7 +378,7 @@ def test_one_that_leaves_its_role_tells_what_it_took(blueprint, first, requests)
     with ScriptedServer(answer=lambda request: {"content": first}) as server:
         chosen = settings(server)
         with pytest.raises(UserError) as found:
-            asyncio.run(LLMUser(make_llm_users(chosen, chosen.urls, "m").shared, 0).speak(begin_episode(blueprint)))
+            asyncio.run(LLMUser(make_llm_users(chosen).shared, 0).speak(begin_episode(blueprint)))
     spent = found.value.spent
     assert (spent.requests, spent.tokens, spent.prompt_tokens) == (requests, 10 * requests, 100 * requests)
 
@@ -386,7 +386,7 @@ def test_one_that_leaves_its_role_tells_what_it_took(blueprint, first, requests)
 def test_going_after_a_false_claim_costs_a_request_unless_patience_had_ended(blueprint):
     async def goes(patience: int):
         chosen = settings(server, patience=patience)
-        user, episode = LLMUser(make_llm_users(chosen, chosen.urls, "m").shared, 0), begin_episode(blueprint)
+        user, episode = LLMUser(make_llm_users(chosen).shared, 0), begin_episode(blueprint)
         episode.add_utterance("hello", 1)
         episode.apply_reply(Reply({"role": "assistant", "content": "Done."}))
         return await user.speak(episode)
@@ -489,9 +489,9 @@ def test_replicas_share_the_work(task):
 def test_the_key_is_that_of_the_environment_variable_named(blueprint, monkeypatch):
     chosen = settings("http://127.0.0.1:9/v1", key="MY_KEY")
     with pytest.raises(ValueError, match="MY_KEY is not set"):
-        make_llm_users(chosen, chosen.urls, "m")
+        make_llm_users(chosen)
     monkeypatch.setenv("MY_KEY", "very-secret")
-    users = make_llm_users(chosen, chosen.urls, "m")
+    users = make_llm_users(chosen)
     assert users.shared.endpoint.replicas[0].client.api_key == "very-secret" and "secret" not in repr(users.usage_totals())
     with pytest.raises(ValueError):
         UserSettings(key="sk-very-secret")
@@ -526,7 +526,7 @@ def test_an_agents_deeds_between_two_equal_utterances_make_them_no_repetition(bl
         async def talk():
             episode = begin_episode(blueprint)
             chosen = settings(server)
-            user = LLMUser(make_llm_users(chosen, chosen.urls, "m").shared, 0)
+            user = LLMUser(make_llm_users(chosen).shared, 0)
             await let_user_speak(episode, user)
             devices = episode.situation.home.plan.devices
             spared = next(d for d in devices if d.did not in blueprint.changeable_devices and d.spec.service_index)

@@ -17,9 +17,9 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprin
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.words.grammar import (
     AS_IT_IS,
+    MARKS,
     Voice,
     Writing,
-    bare_sentence,
     capitalise_sentence,
     is_question,
     lower_sentence,
@@ -30,6 +30,10 @@ from homerl.play.words.grammar import (
 
 LANGUAGES = ("en", "zh")
 WORDS = st.text(st.sampled_from("abci 灯开'"), min_size=1, max_size=30).filter(lambda text: text.strip())
+
+
+def bare_sentence(sentence: str) -> str:
+    return sentence.lower().rstrip(MARKS)
 
 
 def blueprints(language: str, writing: Writing, split: str = "train", count: int = 12) -> list[Blueprint]:
