@@ -211,12 +211,8 @@ def make_vllm_generation(
         inner.name_or_path = source
 
 
-UNCUT: Mapping[str, Any] = {
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-}  # no cut-offs, in vLLM's names
+# no cut-offs, in vLLM's names
+UNCUT: Mapping[str, Any] = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
 
 
 class SyncedEngine:
