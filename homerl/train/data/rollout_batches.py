@@ -368,14 +368,9 @@ class GroupQueue:
 
     def take_groups(self, update: int) -> list[PlayedGroup]:
         """Wait for the groups of an update; return them by number. Raises what `fail_with` was given."""
-        chosen: list[int] = []
-
-        def can_go_on() -> bool:
-            chosen[:] = self.choose_groups(update) or []
-            return self._error is not None or len(chosen) == self.share
-
         with self._changed:
-            self._changed.wait_for(can_go_on)
+            while len(chosen := self.choose_groups(update) or []) < self.share and self._error is None:
+                self._changed.wait()
             if self._error is not None:
                 raise self._error
             for number in chosen:
