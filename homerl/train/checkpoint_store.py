@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,16 +106,13 @@ class CheckpointStore:
         return sorted(str(name).rpartition(f"{folder}/")[2] for name in self.files.find(folder))
 
     def _send(self, folder: Path, target: str) -> None:
-        for file in _files_below(folder):
-            self._send_file(folder / file, f"{target}/{file}")
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                self._send_file(path, f"{target}/{path.relative_to(folder).as_posix()}")
 
     def _send_file(self, file: Path, target: str) -> None:
         self.files.makedirs(target.rpartition("/")[0], exist_ok=True)
         self.files.put_file(str(file), target)
-
-
-def _files_below(folder: Path) -> Iterator[str]:
-    return (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 def take_up_stored_run(recipe: Any) -> str | None:

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from homerl.envs.core.documents import InputError, read_json
 from homerl.envs.core.model import Model
 from homerl.host.recipe_files import NUMBER_FORMAT
-from homerl.train.model_sources import is_adapter, read_adapter_base, resolve_model_source
+from homerl.train.model_sources import find_cached_config, is_adapter, read_adapter_base, resolve_model_source
 from homerl.train.tiny_model import TinyConfig
 
 if TYPE_CHECKING:
@@ -264,14 +264,7 @@ def _read_known_config(name: str) -> Mapping[str, Any] | None:
         return config
     if folder.name in KNOWN:
         return KNOWN[folder.name].config
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        cached = try_to_load_from_cache(name, "config.json")
-    except HFValidationError:  # the name of no repository, such as that of a folder
-        return None
-    return read_json(cached).data if isinstance(cached, str) else None
+    return read_json(cached).data if (cached := find_cached_config(name)) else None
 
 
 def sizes_from_config(config: Mapping[str, Any]) -> DecoderSizes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,11 +124,19 @@ def read_export_facts(folder: Path) -> dict[str, Any]:
 
 def list_weight_files(source: str) -> list[Path]:
     """The files of a model's weights, in its folder or in the hub's cache; empty if they are not here."""
-    from huggingface_hub import try_to_load_from_cache
+    cached = None if Path(source).is_dir() else find_cached_config(source)
+    return sorted((cached.parent if cached else Path(source)).glob("*.safetensors"))
 
-    cached = None if Path(source).is_dir() else try_to_load_from_cache(source, CONFIG)
-    folder = Path(cached).parent if isinstance(cached, str) else Path(source)
-    return sorted(folder.glob("*.safetensors"))
+
+def find_cached_config(name: str) -> Path | None:
+    """The configuration of a hub's model in the hub's cache; None if it is not here, or the name is of no repository."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    with suppress(HFValidationError):  # the name of no repository, such as that of a folder
+        cached = try_to_load_from_cache(name, CONFIG)
+        return Path(cached) if isinstance(cached, str) else None
+    return None
 
 
 def download_hub_weights(name: str) -> None:
@@ -205,19 +214,16 @@ def is_local_model_name(name: str) -> bool:
 
 def is_on_hub(name: str) -> bool:
     """Whether the model is cached, or the hub has it."""
-    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-    try:
-        if isinstance(try_to_load_from_cache(name, "config.json"), str):
-            return True
-    except HFValidationError:  # the name of no repository, such as that of a folder
-        return False
+    if find_cached_config(name):
+        return True
     if os.environ.get("HF_HUB_OFFLINE") == "1":
         return False
     try:
         HfApi().model_info(name, timeout=10)
-    except (HfHubHTTPError, OfflineModeIsEnabled, OSError) as error:
+    except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, OSError) as error:
         return isinstance(error, HfHubHTTPError) and error.response is not None and error.response.status_code == 429
     except Exception as error:  # the hub's client raises its transport's own errors when there is no network
         if "Connect" in type(error).__name__ or "Timeout" in type(error).__name__:

@@ -478,7 +478,9 @@ def _find_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
 def _find_rlve_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
     if isinstance(recipe, RLVERecipe) and recipe.model.name is None:
         yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
-    if isinstance(recipe, RLVESections) and (folder := recipe.rlve.from_rollouts):
+    if not isinstance(recipe, RLVESections):
+        return
+    if folder := recipe.rlve.from_rollouts:
         if not (Path(folder) / "rollouts/tokens").is_dir():
             yield "no rollouts with tokens are there", folder, "play them first, with `rlve.store_tokens: true`"
         if recipe.rlve.async_rollouts:
@@ -487,14 +489,14 @@ def _find_rlve_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
                 "rlve.async_rollouts",
                 "set it to 0 with `from_rollouts`",
             )
-    if isinstance(recipe, RLVESections) and recipe.rlve.play_only:
+    if recipe.rlve.play_only:
         if recipe.run != "rlve":
             yield "a flywheel needs the model that `play_only` does not train", "rlve.play_only", "take `run: rlve`"
         if recipe.rlve.from_rollouts:
             yield "stored rollouts are not played again", "rlve.play_only", "leave out it, or `rlve.from_rollouts`"
         if has_sharded_weights(recipe) and not chosen_engine(recipe.rlve).has_own_weights:
             yield "a model that only plays is whole on each GPU", "parallel", "take `ddp`, or `kind: server` as the engine"
-    if isinstance(recipe, RLVESections) and (program := recipe.agent):
+    if program := recipe.agent:
         if shutil.which(program.command[0], path=program.env.get("PATH")) is None:
             yield f"there is no program {program.command[0]}", "agent.command", "install it, or name its path"
         if unset := [name for name in program.pass_env if name not in os.environ]:
@@ -507,5 +509,4 @@ def _find_rlve_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
                 "rlve.curriculum.prefix",
                 "leave it out with `agent`",
             )
-    if isinstance(recipe, RLVESections):
-        yield from chosen_engine(recipe.rlve).refuse(recipe, parallel_mode(recipe))
+    yield from chosen_engine(recipe.rlve).refuse(recipe, parallel_mode(recipe))

@@ -10,12 +10,14 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from homerl.host.processes import free_port
 
 if TYPE_CHECKING:
     from transformers import Trainer as Mixed
@@ -54,14 +56,9 @@ def add_vllm_options(options: Mapping[str, Any]) -> Iterator[None]:
     from trl.generation import vllm_generation
 
     plain = getattr(vllm_generation, "LLM", None)
-    if not (options and plain):  # a server has options of its own, and needs no vLLM here
+    # a server has options of its own, and needs no vLLM here
+    with patch.object(vllm_generation, "LLM", partial(plain, **options)) if options and plain else nullcontext():
         yield
-        return
-    vllm_generation.LLM = partial(plain, **options)
-    try:
-        yield
-    finally:
-        vllm_generation.LLM = plain
 
 
 @contextmanager
@@ -81,11 +78,8 @@ def send_key_to_vllm(key: str) -> Iterator[None]:
             self.session.headers["Authorization"] = f"Bearer {key}"
             super().check_server(*limits, **named)
 
-    vllm_generation.VLLMClient = Client
-    try:
+    with patch.object(vllm_generation, "VLLMClient", Client):
         yield
-    finally:
-        vllm_generation.VLLMClient = plain
 
 
 @contextmanager
@@ -145,11 +139,8 @@ def load_unsharded() -> Iterator[None]:
     """
     from transformers.integrations import deepspeed as integration
 
-    held, integration._hf_deepspeed_config_weak_ref = integration._hf_deepspeed_config_weak_ref, None
-    try:
+    with patch.object(integration, "_hf_deepspeed_config_weak_ref", None):
         yield
-    finally:
-        integration._hf_deepspeed_config_weak_ref = held
 
 
 def forget_zero3_config() -> None:
@@ -279,7 +270,5 @@ def set_launcher_environment() -> None:
     """
     if "LOCAL_RANK" in os.environ:
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+    os.environ |= alone | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}

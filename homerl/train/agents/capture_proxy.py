@@ -16,7 +16,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,27 +49,20 @@ if TYPE_CHECKING:
 MODEL = "policy"  # the model's name; a request may name any other
 
 
-@dataclass(frozen=True)
-class OpenedSession:
-    """An episode that is served, with its MCP server."""
-
-    session: ProgramSession
-    tools: StreamableHTTPSessionManager
-
-
 class CaptureProxy:
     """Serves the episodes that are open, each under its key."""
 
     def __init__(self, address: ServerAddress) -> None:
         self.address = address
-        self.sessions: dict[str, OpenedSession | None] = {}  # None: the episode is over
+        # an episode that is served, and its MCP server, by key; None: the episode is over
+        self.sessions: dict[str, tuple[ProgramSession, StreamableHTTPSessionManager] | None] = {}
 
     @asynccontextmanager
     async def open_session(self, session: ProgramSession) -> AsyncIterator[str]:
         """Serve an episode within the context, which gets the URL of its servers."""
         key = secrets.token_urlsafe(24)
         async with _serve_tools(session) as tools:
-            self.sessions[key] = OpenedSession(session, tools)
+            self.sessions[key] = session, tools
             try:
                 yield f"{self.address.base_url}/{key}"
             finally:
@@ -85,8 +77,8 @@ class CaptureProxy:
         ]
         return Starlette(routes=routes, exception_handlers={BadRequest: refusal_response})
 
-    def session_of_request(self, request: Request) -> OpenedSession:
-        """The open episode whose key a request has."""
+    def session_of_request(self, request: Request) -> tuple[ProgramSession, StreamableHTTPSessionManager]:
+        """The open episode whose key a request has, and its MCP server."""
         admit_request(request, self.address)
         key = request.path_params["key"]
         if key not in self.sessions:
@@ -100,7 +92,7 @@ class CaptureProxy:
         return models_response(MODEL)
 
     async def _complete_chat(self, request: Request) -> Response:
-        session = self.session_of_request(request).session
+        session, _ = self.session_of_request(request)
         body = await read_json_body(request)
         asked = parse_completion_request(body)
         messages = [said.to_chat_message for said in asked.messages]
@@ -126,8 +118,8 @@ class _ToolsEndpoint:
         self.proxy = proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        opened = self.proxy.session_of_request(Request(scope, receive))
-        await opened.tools.handle_request(scope, receive, send)
+        _, tools = self.proxy.session_of_request(Request(scope, receive))
+        await tools.handle_request(scope, receive, send)
 
 
 @asynccontextmanager

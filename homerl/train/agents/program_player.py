@@ -70,7 +70,8 @@ async def _play_turn(session: ProgramSession, program: ProgramSettings, url: str
     messages = session.episode.observation.messages
     (folder / "messages.json").write_text(json.dumps(messages, ensure_ascii=False), encoding="utf-8")
     servers = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "homerl", "HOMERL_MCP_URL": f"{url}/mcp"}
-    environment = {**select_passed_variables(os.environ, program), **servers, "HOMERL_FOLDER": str(folder), **program.env}
+    passed = {name: value for name, value in os.environ.items() if PASSED.fullmatch(name) or name in program.pass_env}
+    environment = {**passed, **servers, "HOMERL_FOLDER": str(folder), **program.env}
     fault: AgentFault | None = None
     session.begin_turn()
     try:
@@ -87,11 +88,6 @@ async def _play_turn(session: ProgramSession, program: ProgramSettings, url: str
     if fault is not None:
         raise fault
     await session.episode.apply_reply_async(Reply(text_message(words), calls=()))
-
-
-def select_passed_variables(environment: Mapping[str, str], program: ProgramSettings) -> dict[str, str]:
-    """What a program gets of an environment: no keys and tokens, unless its settings name them."""
-    return {name: value for name, value in environment.items() if PASSED.fullmatch(name) or name in program.pass_env}
 
 
 async def _run_until_over(program: ProgramSettings, env: Mapping[str, str], sentence: str, over: asyncio.Event) -> str:

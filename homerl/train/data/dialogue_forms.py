@@ -16,7 +16,6 @@ import ast
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NoReturn
 
@@ -56,21 +55,6 @@ class UnreadablePart(ValueError):
         self.key, self.what = key, what
 
 
-@dataclass
-class ReadDialogue:
-    """A dialogue: its messages as homerl stores them, its tools, and the numbers of the assistant's messages not learnt."""
-
-    messages: list[Message] = field(default_factory=list)
-    tools: list[dict[str, Any]] = field(default_factory=list)
-    unlearnt: list[int] = field(default_factory=list)
-
-    def to_row(self) -> dict[str, Any]:
-        """The dialogue as a row of training data."""
-        return {
-            "messages": self.messages, "tools": json.dumps(self.tools, ensure_ascii=False), "unlearnt": self.unlearnt,
-        }  # fmt: skip
-
-
 def read_dialogue_row(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     """A row with `messages`, `tools` (JSON text) and `unlearnt`, from a row of any form.
 
@@ -79,7 +63,7 @@ def read_dialogue_row(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     if row.get("steps"):
         return _read_own_row(row, where)
     try:
-        return _DialogueReader(row).read().to_row()
+        return _DialogueReader(row).read()
     except UnreadablePart as error:
         raise InputError(f"{error.key}: {error.what}", where, REMEDY) from None
 
@@ -108,17 +92,18 @@ class _DialogueReader:
     """Reads one row; it knows the calls so far, so that results find theirs."""
 
     def __init__(self, row: Mapping[str, Any]) -> None:
-        self.row, self.read_so_far = row, ReadDialogue()
+        self.row, self.messages, self.tools = row, list[Message](), list[dict[str, Any]]()
+        self.unlearnt = list[int]()  # the numbers of the assistant's messages that are not learnt
         self.ids, self.waiting = count(1), list[dict[str, Any]]()  # calls whose results have not come
         self.said = 0  # messages of the assistant
         self.joins = False  # whether the next turn that only calls belongs to the message before it
 
-    def read(self) -> ReadDialogue:
-        """The dialogue. Raises `UnreadablePart`."""
+    def read(self) -> dict[str, Any]:
+        """The dialogue as a row of training data. Raises `UnreadablePart`."""
         key, turns = self._find_turns()
-        self.read_so_far.tools = read_tools(self.row)
+        self.tools = read_tools(self.row)
         if isinstance(system := self.row.get("system"), str) and system.strip():
-            self.read_so_far.messages.append({**_uniform_message(), "role": "system", "content": system})
+            self.messages.append({**_uniform_message(), "role": "system", "content": system})
         for number, turn in enumerate(turns, 1):
             if not isinstance(turn, Mapping):
                 raise UnreadablePart(f"{key}, message {number}", "it is no object")
@@ -127,7 +112,7 @@ class _DialogueReader:
             except UnreadablePart as error:
                 raise UnreadablePart(f"{key}, message {number}, `{error.key}`", error.what) from None
         self._settle_system()
-        return self.read_so_far
+        return {"messages": self.messages, "tools": json.dumps(self.tools, ensure_ascii=False), "unlearnt": self.unlearnt}
 
     def _find_turns(self) -> tuple[str, list[Any]]:
         if all(self.row.get(key) for key in TURN_KEYS):
@@ -175,12 +160,12 @@ class _DialogueReader:
     def _add_words(self, role: str, turn: Mapping[str, Any], key: str, content: str) -> None:
         if turn.get("name"):
             raise UnreadablePart("name", f"the name of a {role} is not read")
-        if role == "system" and self.read_so_far.messages:
+        if role == "system" and self.messages:
             raise UnreadablePart("role", "a system message stands after another message")
         if role == "user" and not content:
             raise UnreadablePart(key, "the user says nothing")
         self.joins = False
-        self.read_so_far.messages.append({**_uniform_message(), "role": role, "content": content})
+        self.messages.append({**_uniform_message(), "role": role, "content": content})
 
     def _add_assistant(self, turn: Mapping[str, Any], key: str, content: str, weight: Any) -> None:
         if turn.get("name"):
@@ -202,8 +187,8 @@ class _DialogueReader:
             calls, words = [self._read_call(key, call) for call in (parsed if isinstance(parsed, list) else [parsed])], ""
         if words or not calls:
             raise UnreadablePart(key, "a turn of calls has other words, or no call")
-        before = self.read_so_far.messages[-1] if self.joins else None
-        if before is None or (weight == 0) != (self.said - 1 in self.read_so_far.unlearnt):
+        before = self.messages[-1] if self.joins else None
+        if before is None or (weight == 0) != (self.said - 1 in self.unlearnt):
             self._append_said("", calls, weight, key)
         else:
             self.waiting = [*self.waiting, *self._numbered(calls)]
@@ -214,11 +199,10 @@ class _DialogueReader:
         if not words and not calls and weight != 0:
             raise UnreadablePart(key, "the assistant neither says nor calls anything, so silence would be learnt")
         if weight == 0:
-            self.read_so_far.unlearnt.append(self.said)
+            self.unlearnt.append(self.said)
         self.said += 1
         self.waiting = self._numbered(calls)
-        message = {**_uniform_message(), "role": "assistant", "content": words, "tool_calls": calls}
-        self.read_so_far.messages.append(message)
+        self.messages.append({**_uniform_message(), "role": "assistant", "content": words, "tool_calls": calls})
 
     def _numbered(self, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for call in calls:
@@ -249,7 +233,7 @@ class _DialogueReader:
             call = self._find_call(turn)
             self.waiting.remove(call)
             message = {**_uniform_message(), "role": "tool", "content": result, "tool_call_id": call["id"]}
-            self.read_so_far.messages.append(message)
+            self.messages.append(message)
         self.joins = False
 
     def _find_call(self, turn: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,16 +250,15 @@ class _DialogueReader:
 
     def _settle_system(self) -> None:
         """Bring the tools to one place: into `tools`, or where the system message itself writes them."""
-        messages, tools = self.read_so_far.messages, self.read_so_far.tools
-        first = messages[0] if messages[0]["role"] == "system" else None
+        first = self.messages[0] if self.messages[0]["role"] == "system" else None
         if first and (declared := DECLARED.fullmatch(first["content"])):  # the tools alone, in marks of one model
             listed = _parse_if_text("system", declared[1])
-            self.read_so_far.tools = tools or read_tools({"tools": listed})
+            self.tools = self.tools or read_tools({"tools": listed})
             first["content"] = ""
         elif first and "<tools>" in first["content"]:
-            self.read_so_far.tools = []  # the template would write them a second time
-        elif tools and not first:
-            messages.insert(0, {**_uniform_message(), "role": "system"})
+            self.tools = []  # the template would write them a second time
+        elif self.tools and not first:
+            self.messages.insert(0, {**_uniform_message(), "role": "system"})
 
 
 def _read_content(key: str, content: Any, role: str) -> str:

@@ -31,6 +31,7 @@ from homerl.play.loop import User, play
 from homerl.play.replay import add_step_rewards
 from homerl.play.situation import BlueprintProtocol, Utterance
 from homerl.play.trajectory import Trajectory
+from homerl.play.words.grammar import Split
 from homerl.rewards.composite import RewardWeights
 from homerl.train.agents.capture_proxy import CaptureProxy, open_capture_proxy
 from homerl.train.agents.captured_dialogues import CapturedDialogues
@@ -279,8 +280,10 @@ class TimedUser:
             return await self.user.speak(episode)
 
 
-def make_blueprint_cache(recipe: AnyBlueprintSource, behaviours: Behaviours = AT_ONCE) -> Callable[[int], BlueprintProtocol]:
-    """A cached function from a seed to its training blueprint. The rollouts of a group share one."""
+def make_blueprint_cache(
+    recipe: AnyBlueprintSource, behaviours: Behaviours = AT_ONCE, split: Split = "train"
+) -> Callable[[int], BlueprintProtocol]:
+    """A cached function from a seed to its blueprint, of training or `heldout`. The rollouts of a group share one."""
     return lru_cache(maxsize=1024)(
-        lambda seed: blueprint_with_behaviours(make_blueprint_of_seed(recipe, "train", seed), behaviours, recipe)
+        lambda seed: blueprint_with_behaviours(make_blueprint_of_seed(recipe, split, seed), behaviours, recipe)
     )

@@ -44,12 +44,12 @@ from homerl.play.closings import FALSE_CLAIM, NOT_JUDGED
 from homerl.play.ordered_async_work import begin_task_group
 from homerl.play.situation import BlueprintProtocol
 from homerl.rewards.composite import PARTS
-from homerl.train.credit.contract import TOLERANCE, CreditInput, Group, list_credit_modes
-from homerl.train.data.curriculum import Curriculum, GroupDraw
-from homerl.train.data.prefixes import VerifiedTrajectories, draw_group_prefix
-from homerl.train.data.rollout import Rollout, RolloutPlayer
+from homerl.train.credit.contract import TOLERANCE, Group, list_credit_modes
+from homerl.train.data.curriculum import Curriculum, GroupDraw, read_difficulties
+from homerl.train.data.prefixes import VerifiedTrajectories, draw_group_prefix, index_verified_trajectories
+from homerl.train.data.rollout import Rollout, RolloutPlayer, make_blueprint_cache
 from homerl.train.data.stored_rollouts import read_group, write_group
-from homerl.train.recipe import RLVESettings
+from homerl.train.recipe import RLVERecipe, RLVESettings
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,8 @@ class RolloutSupply:
         self.curriculum.update_success_rates(result for report in reports for result in report.results)
 
         batch = RolloutBatch(own, [row for report in reports for row in report.rows])
-        groups = split_into_groups([row["played"] for row in batch.rows], size)
+        played_rows = [row["played"] for row in batch.rows]
+        groups = [played_rows[first : first + size] for first in range(0, self.slots, size)]
         credit = [steps for group in groups for steps in credit_group(group, self.settings)]
         batch.advantages = [[0.0] * row["prefix_steps"] + steps for row, steps in zip(batch.rows, credit, strict=True)]
         left = [not has_return_variance(group) for group in groups]  # of zero variance, after the last replacement
@@ -212,6 +213,16 @@ class RolloutSupply:
             **list_credit_modes()[self.settings.credit].metrics(groups, self.settings),
         }
         return batch
+
+
+def make_rollout_supply(recipe: RLVERecipe, player: RolloutPlayer, ranks: RankContext) -> RolloutSupply:
+    """The supply of a run. It stores rollouts with their tokens if the recipe says so."""
+    settings, source, order = recipe.rlve, recipe.blueprints, recipe.rlve.curriculum
+    blueprint = make_blueprint_cache(source.recipe, recipe.user.behaviours)
+    curriculum = Curriculum(order, source, recipe.seed, read_difficulties(order, source))
+    verified = index_verified_trajectories(order.prefix, source, blueprint)
+    stored = recipe.out if settings.store_tokens or settings.play_only else None
+    return RolloutSupply(settings, recipe.seed, player, blueprint, curriculum, ranks, verified, stored)
 
 
 def credit_group(group: Group, settings: RLVESettings) -> list[list[float]]:
@@ -234,13 +245,6 @@ def has_return_variance(group: Group) -> bool:
     """
     returns = [sum(played.rewards) for played in group if played.counts]
     return any(abs(value - returns[0]) > TOLERANCE for value in returns)
-
-
-def split_into_groups(rollouts: Sequence[CreditInput], size: int) -> list[Group]:
-    """The groups of `size` rollouts. Raises `ValueError` if the rollouts do not divide into groups."""
-    if len(rollouts) % size:
-        raise ValueError(f"{len(rollouts)} rollouts do not make groups of {size}")
-    return [rollouts[i : i + size] for i in range(0, len(rollouts), size)]
 
 
 def hash_seed(*parts: int) -> int:
@@ -364,14 +368,9 @@ class GroupQueue:
 
     def take_groups(self, update: int) -> list[PlayedGroup]:
         """Wait for the groups of an update; return them by number. Raises what `fail_with` was given."""
-        chosen: list[int] = []
-
-        def can_go_on() -> bool:
-            chosen[:] = self.choose_groups(update) or []
-            return self._error is not None or len(chosen) == self.share
-
         with self._changed:
-            self._changed.wait_for(can_go_on)
+            while len(chosen := self.choose_groups(update) or []) < self.share and self._error is None:
+                self._changed.wait()
             if self._error is not None:
                 raise self._error
             for number in chosen:

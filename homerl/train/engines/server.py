@@ -34,7 +34,7 @@ from homerl.models.endpoint.endpoint_settings import KEY_VARIABLE
 from homerl.models.policy.policy_agent import Sample
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.engines.contract import EngineRecipe, PolicyTrainer, Refusal, SamplerSettings, TrainedEngine
-from homerl.train.engines.weight_sync import PrefixHits, SyncedEngine, SyncedEngineKind
+from homerl.train.engines.weight_sync import UNCUT, PrefixHits, SyncedEngine, SyncedEngineKind
 from homerl.train.watch.phase_deadlines import PhaseTimer, RunStalled
 from homerl.train.workarounds import send_key_to_vllm
 
@@ -189,12 +189,9 @@ class ServerEngine(SyncedEngine):
         self.options = {
             "max_tokens": max_tokens,
             "temperature": temperature,
-            "top_p": 1.0,
             "logprobs": 0,
             "extra_body": {
-                "top_k": 0,
-                "min_p": 0.0,
-                "repetition_penalty": 1.0,
+                **UNCUT,
                 "stop_token_ids": [tokenizer.eos_token_id],
                 "return_token_ids": True,
                 "return_tokens_as_token_ids": True,

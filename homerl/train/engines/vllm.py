@@ -20,7 +20,7 @@ from pydantic import Field
 from homerl.envs.core.model import Model
 from homerl.models.policy.policy_agent import Sample
 from homerl.train.engines.contract import MemorySizes, MemoryUse, SamplerSettings
-from homerl.train.engines.weight_sync import PrefixHits, SyncedEngine, SyncedEngineKind
+from homerl.train.engines.weight_sync import UNCUT, PrefixHits, SyncedEngine, SyncedEngineKind
 from homerl.train.workarounds import wake_vllm
 
 if TYPE_CHECKING:
@@ -101,10 +101,7 @@ class ColocatedVLLM(SyncedEngine):
 
         return SamplingParams(
             temperature=self.temperature,
-            top_p=1.0,
-            top_k=0,
-            min_p=0.0,
-            repetition_penalty=1.0,
+            **UNCUT,
             max_tokens=self.max_tokens,
             logprobs=0,
             stop_token_ids=[self.tokenizer.eos_token_id],

@@ -211,6 +211,10 @@ def make_vllm_generation(
         inner.name_or_path = source
 
 
+# no cut-offs, in vLLM's names
+UNCUT: Mapping[str, Any] = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+
+
 class SyncedEngine:
     """Samples from a vLLM that TRL sends the weights to. `transfer` are options of its `VLLMGeneration`, `vllm` others of
     vLLM.

@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.optim.adamw import adamw
-from torch.optim.optimizer import ParamsT
 
 BUCKET = 1 << 23  # elements
 HALF = 1 << 15  # half of a bfloat16 number's last place, in bits of its master
@@ -141,17 +140,6 @@ class MasteredOptimizer(ExactState):
 
 class AdamW(MasteredOptimizer, torch.optim.AdamW):
     """torch's AdamW, with 10 bytes of state for each bfloat16 weight: two float32 moments and a 16-bit residual."""
-
-    def __init__(
-        self,
-        params: ParamsT,
-        lr: float,
-        betas: tuple[float, float],
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        fused: bool | None = None,
-    ) -> None:
-        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=fused)
 
     def update_weights(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         """Make a step of bfloat16 weights."""

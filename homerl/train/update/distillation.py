@@ -22,7 +22,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -47,15 +47,13 @@ PROBED = 256  # ids whose words a server is asked for, besides the special ones
 SAME_FAMILY = "choose a teacher of the policy's own family, with the same tokenizer"
 
 
-class Teacher(Protocol):
-    """Judges tokens. All ranks ask together, each for its own, since a teacher's weights may be in shards."""
-
-    def score_targets(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
-        """The log-probabilities of all targets, in the order of the sequences, of shape (targets,); NaN if unknown."""
-
-
-def make_teacher(recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase, updates: PackedUpdates) -> Teacher | None:
+def make_teacher(
+    recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase, updates: PackedUpdates
+) -> LocalTeacher | ServedTeacher | None:
     """The teacher of a recipe; None without `distill`. `tokenizer` and `updates` are the policy's.
+
+    Its `score_targets` gives the log-probabilities of all targets, in the order of the sequences, of shape (targets,); NaN
+    if unknown. All ranks ask together, each for its own, since a teacher's weights may be in shards.
 
     Raises `InputError` if the teacher has another tokenizer.
     """

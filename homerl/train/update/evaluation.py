@@ -15,11 +15,10 @@ import json
 from collections.abc import Callable
 
 from homerl.host.terminal import say
-from homerl.train.data.rollout import RolloutPlayer
+from homerl.train.data.rollout import RolloutPlayer, make_blueprint_cache
 from homerl.train.data.rollout_batches import RankContext, Run, episode_metrics, hash_seed, summarise_rollout, world_metrics
 from homerl.train.recipe import RLVERecipe
 from homerl.train.training_setup import replace_best_model
-from homerl.worlds.registry import blueprint_with_behaviours, make_blueprint_of_seed
 
 KEPT = ("success", "episode/progress", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
 
@@ -47,9 +46,7 @@ class HeldOutEvaluation:
         blueprint_recipe = self.settings.recipe or self.recipe.blueprints.recipe
         seeds = range(self.settings.first_seed, self.settings.first_seed + self.settings.count)
         mine = list(seeds)[self.ranks.rank :: self.ranks.world_size]
-        made = (make_blueprint_of_seed(blueprint_recipe, "heldout", seed) for seed in mine)
-        behaviours = self.recipe.user.behaviours
-        blueprints = [blueprint_with_behaviours(blueprint, behaviours, blueprint_recipe) for blueprint in made]
+        blueprints = [*map(make_blueprint_cache(blueprint_recipe, self.recipe.user.behaviours, "heldout"), mine)]
         played = run(self.player.play_concurrently(blueprints, [hash_seed(self.recipe.seed, -1, seed) for seed in mine]))
         rows = self.ranks.gather([summarise_rollout(*pair) for pair in zip(played, mine, strict=True)])
         counted = [row for row in rows if row["played"].counts]

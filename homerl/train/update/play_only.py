@@ -25,10 +25,8 @@ from transformers import PreTrainedTokenizerBase, set_seed
 
 from homerl.host.progress_bar import progress_bar
 from homerl.host.terminal import say
-from homerl.train.data.curriculum import Curriculum, read_difficulties
-from homerl.train.data.prefixes import index_verified_trajectories
-from homerl.train.data.rollout import RolloutPlayer, make_blueprint_cache
-from homerl.train.data.rollout_batches import RankContext, RolloutBatch, RolloutSupply, hash_seed
+from homerl.train.data.rollout import RolloutPlayer
+from homerl.train.data.rollout_batches import RankContext, RolloutBatch, hash_seed, make_rollout_supply
 from homerl.train.data.stored_rollouts import write_update_rollouts
 from homerl.train.engines.contract import ServedEngine, chosen_engine
 from homerl.train.recipe import RLVERecipe
@@ -50,7 +48,7 @@ class UntrainedPolicy:
 
 def play_all_updates(recipe: RLVERecipe, player: RolloutPlayer, tokenizer: PreTrainedTokenizerBase) -> Path:
     """Play the groups of all updates. Returns the folder of what was stored."""
-    settings, order = recipe.rlve, recipe.rlve.curriculum
+    settings = recipe.rlve
     state = Accelerator(cpu=recipe.cpu)
     phases = PhaseTimer(recipe.out / "ranks", state.process_index, detail=lambda: player.waiting, ranks=state.num_processes)
     engine, digests = player.engine, dict[int, str]()
@@ -63,11 +61,8 @@ def play_all_updates(recipe: RLVERecipe, player: RolloutPlayer, tokenizer: PreTr
         digests[0] = digest_weights(model)
         engine.attach(UntrainedPolicy(state, model, model, tokenizer), phases)
         engine.sync(0)
-    blueprint = make_blueprint_cache(recipe.blueprints.recipe, recipe.user.behaviours)
-    curriculum = Curriculum(order, recipe.blueprints, recipe.seed, read_difficulties(order, recipe.blueprints))
-    verified = index_verified_trajectories(order.prefix, recipe.blueprints, blueprint)
     ranks = RankContext(state.process_index, state.num_processes, lambda rows: list(gather_object(rows)))
-    supply = RolloutSupply(settings, recipe.seed, player, blueprint, curriculum, ranks, verified, recipe.out)
+    supply = make_rollout_supply(recipe, player, ranks)
     supply.digests |= digests
     bar = progress_bar()
     own = len(ranks.rank_share(settings.blueprints_per_update)) * settings.updates

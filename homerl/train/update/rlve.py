@@ -54,16 +54,15 @@ from transformers.integrations import WandbCallback
 from transformers.trainer_callback import ExportableState
 
 from homerl.envs.core.documents import InputError
-from homerl.train.data.curriculum import Curriculum, read_difficulties
-from homerl.train.data.prefixes import index_verified_trajectories
-from homerl.train.data.rollout import Rollout, RolloutPlayer, make_blueprint_cache
+from homerl.train.data.curriculum import Curriculum
+from homerl.train.data.rollout import Rollout, RolloutPlayer
 from homerl.train.data.rollout_batches import (
     RankContext,
     RolloutBatch,
     RolloutPrefetcher,
-    RolloutSupply,
     episode_metrics,
     hash_seed,
+    make_rollout_supply,
     reward_metrics,
     world_metrics,
 )
@@ -202,22 +201,18 @@ class RLVETrainer(ParallelTrainer):
         self.reference = ReferenceModel(recipe, model)  # before the policy gets an adapter or another head
         set_seed(recipe.seed)  # adapters begin at random
         super().__init__(prepare_policy(model, recipe, tokenizer), arguments, processing_class=tokenizer)
-        state, settings, order = self.accelerator, recipe.rlve, recipe.rlve.curriculum
+        state, settings = self.accelerator, recipe.rlve
         self.phases = PhaseTimer(
             recipe.out / "ranks", state.process_index, detail=lambda: self.player.waiting, ranks=state.num_processes
         )
         # the sources of rollouts
         ranks = RankContext(state.process_index, state.num_processes, self._gather_rows)
-        curriculum = Curriculum(order, recipe.blueprints, recipe.seed, read_difficulties(order, recipe.blueprints))
-        blueprint = make_blueprint_cache(recipe.blueprints.recipe, recipe.user.behaviours)
-        verified = index_verified_trajectories(order.prefix, recipe.blueprints, blueprint)
-        stored = recipe.out if settings.store_tokens else None
-        supply = RolloutSupply(settings, recipe.seed, player, blueprint, curriculum, ranks, verified, stored)
+        supply = make_rollout_supply(recipe, player, ranks)
         self.prefetcher = RolloutPrefetcher(supply, settings.async_rollouts, self.steps)
         player.engine.attach(self, self.phases)  # the weights are not yet in shards, as they are once training begins
         # what observes them
         self.evaluation = HeldOutEvaluation(recipe, player, ranks)
-        self.add_callback(CurriculumState(curriculum))
+        self.add_callback(CurriculumState(supply.curriculum))
         self.add_callback(SentinelState(self.sentinel))
         if "wandb" in (reporters := metric_reporters(recipe)):
             self.pop_callback(WandbCallback)

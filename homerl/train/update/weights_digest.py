@@ -11,7 +11,6 @@ from torch.nn import Module
 
 from homerl.train.parallel.sharding import gather_whole_weights
 
-BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by the bytes of a number
 AT_ONCE = 1 << 24  # numbers that are widened at a time
 
 
@@ -28,7 +27,7 @@ def digest_weights(policy: Module) -> str:
 def _sum_bits(weight: Tensor) -> list[int]:
     """The sum of a weight's numbers as integers, and that of their squares, both modulo 2**64."""
     sums = torch.zeros(2, dtype=torch.int64, device=weight.device)
-    for part in weight.reshape(-1).view(BITS[weight.element_size()]).split(AT_ONCE):
+    for part in weight.reshape(-1).view(getattr(torch, f"int{8 * weight.element_size()}")).split(AT_ONCE):
         wide = part.to(torch.int64)
         sums += torch.stack([wide.sum(), (wide * wide).sum()])
     found: list[int] = sums.tolist()

@@ -187,7 +187,6 @@ def draw_time_shares(logs: Mapping[str, Any]) -> Text:
 
 
 SHOWN = 8
-COLUMNS = ("update", "blueprint", "outcome", "return", "rewards by step", "dialogue")
 
 
 def log_transcripts(recipe: RLVERecipe, trajectories: Sequence[Trajectory], update: int) -> None:
@@ -198,7 +197,7 @@ def log_transcripts(recipe: RLVERecipe, trajectories: Sequence[Trajectory], upda
 
     if wandb.run is None:
         return
-    table = wandb.Table(columns=list(COLUMNS))
+    table = wandb.Table(columns=["update", "blueprint", "outcome", "return", "rewards by step", "dialogue"])
     for trajectory in trajectories[:SHOWN]:
         rewards = [sum(parts.values()) for parts in trajectory.rewards]
         table.add_data(
@@ -210,9 +209,6 @@ def log_transcripts(recipe: RLVERecipe, trajectories: Sequence[Trajectory], upda
             format_transcript(trajectory),
         )
     wandb.log({"transcripts": table}, commit=False)
-
-
-ROLLOUT_COLUMNS = ("update", "blueprint", "outcome", "success", "reward", "steps")
 
 
 def log_artifacts(recipe: TrainingRecipe) -> None:
@@ -235,7 +231,7 @@ def log_artifacts(recipe: TrainingRecipe) -> None:
     if not updates:
         return
     shown = ("dialogue",) if recipe.wandb.transcripts else ()
-    table = wandb.Table(columns=[*ROLLOUT_COLUMNS, *shown])
+    table = wandb.Table(columns=["update", "blueprint", "outcome", "success", "reward", "steps", *shown])
     for path in updates:
         for trajectory in read_trajectories(path):
             earned = sum(sum(parts.values()) for parts in trajectory.rewards)

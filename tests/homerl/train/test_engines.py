@@ -6,14 +6,12 @@ import copy
 import inspect
 import json
 import math
-import os
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -666,7 +664,7 @@ class Engine:
 
 
 @pytest.fixture
-def colocated(tokenizer, monkeypatch):
+def colocated(tokenizer, monkeypatch, tmp_path):
     """The engine with a stand-in of what TRL makes."""
     calls: list[str] = []
     llm = SimpleNamespace(
@@ -676,7 +674,7 @@ def colocated(tokenizer, monkeypatch):
     monkeypatch.setattr(synced, "make_vllm_generation", lambda trainer, **options: made)
     monkeypatch.setattr(ColocatedVLLM, "_parameters", lambda self: None)
     engine = ColocatedVLLM(tokenizer, 16, 1.0, sleep=True)
-    engine.attach(SimpleNamespace(), PhaseTimer(Path(os.devnull)))
+    engine.attach(SimpleNamespace(), PhaseTimer(tmp_path))
     return engine, made, calls
 
 
@@ -726,16 +724,14 @@ def test_what_breaks_in_the_engine_reaches_who_waits(colocated, monkeypatch):
 # The trainer's own weights, and a copy
 
 
-def test_a_copy_samples_with_its_own_weights_until_the_next_sync(model, tokenizer):
+def test_a_copy_samples_with_its_own_weights_until_the_next_sync(model, tokenizer, tmp_path):
     """The head that the trainer gets afterwards runs the model that it was put on."""
     from trl.trainer.utils import add_fused_lm_head
 
     trained = copy.deepcopy(model)
     accelerator = SimpleNamespace(unwrap_model=lambda model: model, device="cpu", is_fsdp2=False, distributed_type="NO")
     engine = SnapshotEngine(tokenizer, 8, 1.0, 4)
-    engine.attach(
-        SimpleNamespace(accelerator=accelerator, model=trained, model_wrapped=trained), PhaseTimer(Path(os.devnull))
-    )
+    engine.attach(SimpleNamespace(accelerator=accelerator, model=trained, model_wrapped=trained), PhaseTimer(tmp_path))
     add_fused_lm_head(trained)
     engine.sync(0)
     torch.manual_seed(0)

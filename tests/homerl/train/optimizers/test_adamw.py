@@ -121,7 +121,7 @@ def test_a_saved_state_goes_on_to_the_bit() -> None:
 
 def test_a_weight_without_gradient_stays_and_counts_its_own_steps() -> None:
     still, moving = (Parameter(torch.ones(3, dtype=torch.bfloat16)) for _ in range(2))
-    optimizer = AdamW([still, moving], lr=0.1, betas=(0.9, 0.999))
+    optimizer = AdamW([still, moving], lr=0.1, betas=(0.9, 0.999), weight_decay=0.0)
     moving.grad = torch.ones_like(moving)
     optimizer.step()
     assert torch.equal(still, torch.ones(3, dtype=torch.bfloat16)) and not optimizer.state[still]
