@@ -87,7 +87,7 @@ def _play_served(session: ChatSession, wanted: Mapping[str, Any], first: str | N
         model = session.partner.agent(session.seed)
         return MatcherFirst(model, blueprint.language) if first else model
 
-    async def talk(folder: str) -> tuple[str, Home]:
+    async def talk(folder: str) -> tuple[list[str], str, Home]:
         journal = AgentJournal(Path(folder) / "log.jsonl")
         caretaker = Caretaker(before, agent, house, journal, replace(settings, patience=600), session.partner.name)
         dialogue: list[Message] = []
@@ -97,16 +97,17 @@ def _play_served(session: ChatSession, wanted: Mapping[str, Any], first: str | N
             dialogue.append(text_message(await caretaker.answer_dialogue(dialogue)))
             if journal.read_entries()[-1].outcome == "asked":
                 said.insert(0, "yes")
-        return str(dialogue[-1]["content"]), await house.refresh_twin(before)
+        calls = [f"{call.service} {call.arguments}" for entry in journal.read_entries() for call in entry.calls]
+        return calls, str(dialogue[-1]["content"]), await house.refresh_twin(before)
 
     with tempfile.TemporaryDirectory() as folder:
-        words, after = asyncio.run(talk(folder))
-    return _judge_and_print(wanted, [], _changes_in_words(before, after), words)
+        calls, words, after = asyncio.run(talk(folder))
+    return _judge_and_print(wanted, calls, _changes_in_words(before, after), words)
 
 
 def _judge_and_print(wanted: Mapping[str, Any], calls: Sequence[str], changes: Sequence[str], words: str) -> bool:
     """Whether a sentence ended as wanted. Prints what came of it."""
-    good = ends_well(wanted, changes, words) and bool(re.search(wanted.get("calls", ""), " ".join(calls)))
+    good = ends_well(wanted, changes, words) and bool(re.search(wanted.get("calls", ""), " ".join(calls), re.IGNORECASE))
     then = f" / {wanted['then']}" if "then" in wanted else ""
     say("\n  ".join([f"{'good' if good else 'BAD '} {wanted['say']}{then}", *calls, *changes, f'"{words}"']))
     return good
