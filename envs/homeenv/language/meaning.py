@@ -37,6 +37,14 @@ OPERATORS = {  # as in conditions: null is neither less nor greater than anythin
     ">": COMPARISONS[ast.Gt],
     ">=": COMPARISONS[ast.GtE],
 }
+# Categories that only some people would count as the kind.
+NEAR = {
+    "fan": ("range_hood", "bath_heater"),
+    "heater": ("water_heater", "thermostat"),
+    "light": ("wall_switch",),
+    "speaker": ("smart_screen", "tv"),
+    "air_conditioner": ("thermostat",),
+}
 BROADER = {"fan": ("fan", "ceiling_fan")}  # nouns that cover several kinds
 
 
@@ -275,6 +283,19 @@ def is_room_in_place(target: Target, room: Room, home: Home) -> bool:
     kind, comparison = target.rooms_where
     here = [device for device in devices_of_kind(home, kind) if device.room == room]
     return any(is_comparison_met(home, device, kind, comparison) for device in here) != target.elsewhere
+
+
+def has_lookalikes(home: Home, target: Target) -> bool:
+    """Whether the place has devices of another kind that some people would count as the kind."""
+    near = [one for one in home.plan.devices if one.spec.category in NEAR.get(target.kind or "", ())]
+    others = (device for device in near if not parts_of_kind(device, target.required_kind))
+    return any(is_room_in_place(target, one.room, home) for one in others)
+
+
+def is_only_of_kind(device: Device, home: Home) -> bool:
+    """Whether a device is the only one of its kind in its room, and nothing there could be taken for one."""
+    there = Target((), device.spec.category, rooms=(device.room,))
+    return device.room.id != HOME and denoted_devices(there, home) == (device,) and not has_lookalikes(home, there)
 
 
 def floors_of(home: Home) -> list[int]:

@@ -30,6 +30,7 @@ from homerl.envs.homeenv.language.meaning import (
     Target,
     devices_of_kind,
     floors_of,
+    is_only_of_kind,
     refuse_shared_device,
     refuse_shared_room,
     spoken_name_of,
@@ -171,7 +172,8 @@ class Speaker:
         return text
 
     def say_device(self, device: Device) -> str:
-        """A device by room and name, sometimes with its brand if no other device of the room has it, or by its alias alone.
+        """A device by room and name, sometimes with its brand if no other device of the room has it, by its alias alone, or
+        by its kind and room if nothing else there is of the kind.
 
         A short speaker may leave out the room if no other name of the home has a word in common with the device's. Raises
         `UnclearSentence` if another device has the same room and name.
@@ -179,6 +181,9 @@ class Speaker:
         refuse_shared_device(device, self.home)
         if device.room.id == HOME or self.say_thing_name(device) != device.name:
             return self.say("device.roomless", device=self.say_thing_name(device))
+        if self._calls_by_kind(device):
+            one = kind_noun(device.spec.category, "one", self)
+            return self.say("ambiguous.some_in", one=one, room=self.room(device.room))
         slots = {"room": self.say_thing_name(device.room), "device": device.name}
         if self.short and self.rng.random() < ALONE and _stands_alone(device, self.home):
             return self.say("short.device.alone", device=device.name)
@@ -188,6 +193,13 @@ class Speaker:
         if brand and alone and brand not in device.name and not self.short and self.draw_chance(BRANDED):
             return self.say("device.branded", brand=brand, **slots)
         return self.say("device", **slots)
+
+    def _calls_by_kind(self, device: Device) -> bool:
+        """Whether the person calls a device by its kind: always so in a task."""
+        if not self.voice.by_kind or f"kind.{device.spec.category}.one" not in self.grammar:
+            return False
+        drawn = random.Random(f"by kind {self.home.clock} {device.did}").random()
+        return drawn < self.voice.by_kind and is_only_of_kind(device, self.home)
 
     def room(self, room: Room) -> str:
         """A room by its name. Raises `UnclearSentence` if another room has it too."""

@@ -154,6 +154,11 @@ class BlueprintRecipe(Model):
         0.0,
         description="Share of what has aliases that the user calls by one, if the toolset tells them (`assist`).",
     )
+    by_kind: LateShare = Field(
+        0.0,
+        description="Share of the devices that the user calls by kind and room where nothing else there is of the kind: "
+        "`the light in the kitchen`.",
+    )
     whole_sets: bool = Field(
         False,
         exclude_if=lambda whole: not whole,
@@ -235,7 +240,12 @@ class BlueprintRecipe(Model):
     def user_voice(self) -> Voice:
         """How the user speaks and writes."""
         by_alias = self.by_alias if TOOLSETS[self.toolset].aliases else 0.0
-        return Voice(self.home.language, self.temperature, self.frames, self.writing, by_alias)
+        return Voice(self.home.language, self.temperature, self.frames, self.writing, by_alias, self.by_kind)
+
+    @property
+    def agent_voice(self) -> Voice:
+        """How the agent speaks: it calls things by their first names."""
+        return replace(self.user_voice, by_alias=0.0, by_kind=0.0)
 
 
 def make_home_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter[str] | None = None) -> Blueprint:
@@ -405,7 +415,7 @@ class _Verbaliser:
 
     def list_names(self, draft: Draft) -> tuple[str, ...]:
         """The words of which a clarifying question has one. They take no random number of the blueprint."""
-        speaker = Speaker(self.home, replace(self.recipe.user_voice, by_alias=0.0), "clear", random.Random(0))
+        speaker = Speaker(self.home, self.recipe.agent_voice, "clear", random.Random(0))
         return tuple(dict.fromkeys(draft.names(speaker))) if draft.names else ()
 
     def make_history(self, draft: Draft) -> tuple[Past, ...]:
@@ -431,7 +441,7 @@ class _Verbaliser:
     @property
     def agent_speaker(self) -> Speaker:
         """A speaker with the wording `clear`, who calls things by their names, as agents do."""
-        return Speaker(self.home, replace(self.recipe.user_voice, by_alias=0.0), "clear", self.rng)
+        return Speaker(self.home, self.recipe.agent_voice, "clear", self.rng)
 
 
 def _draw_family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Propose]:

@@ -270,7 +270,7 @@ class _Teller:
         self, behaviour: str, meaning: Meaning, plan: tuple[Call, ...] = (), question: Meaning | None = None
     ) -> Part:
         """A part in words of the blueprint's split. Raises `NoSentence` if there are none."""
-        agent = Speaker(self.home, replace(self.voice, by_alias=0.0), "clear", self.rng)
+        agent = Speaker(self.home, replace(self.voice, by_alias=0.0, by_kind=0.0), "clear", self.rng)
         asked = question.words(agent) if question else None
         return Part(behaviour=behaviour, text=self.say_in_split(meaning), plan=plan, question=asked)
 

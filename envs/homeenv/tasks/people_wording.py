@@ -40,7 +40,8 @@ from homerl.envs.homeenv.tasks.sentences.templates import (
     SentenceTemplate,
     templates_of_intent,
 )
-from homerl.play.words.answer_rules import judge_answer_by_rules
+from homerl.play.spoken_words import asks_about_state
+from homerl.play.words.answer_rules import Answer, judge_answer_by_rules
 from homerl.play.words.grammar import NoSentence, Split, Voice, split_of
 
 DRAWN = 60  # texts of a wish before it is given up
@@ -129,7 +130,7 @@ class PeopleSpeaker:
             said = speaker.join_requests(texts)
             sloppy = self.voice.writing.sloppy if own else 0.0
             said = disturb_sentence(said, speaker, sloppy=True) if sloppy and rng.random() < sloppy else said
-            if split_of(said) != self.split:
+            if split_of(said) != self.split or (draft.answer and not self._is_heard_as_question(said, draft.answer)):
                 continue
             if self._means_wish(texts, draft):
                 return said
@@ -137,6 +138,10 @@ class PeopleSpeaker:
             if checked == CHECKED:
                 break
         raise NoSentence
+
+    def _is_heard_as_question(self, said: str, answer: Answer) -> bool:
+        """Whether a person would not take it for a command: to the matcher, "all fans off" may ask whether they are."""
+        return answer.type != "boolean" or self.spoken not in ("en", "zh") or asks_about_state(said)
 
     def _parts_of(self, draft: Draft) -> list[Draft]:
         """The wish, or the acts of one that names several things, each with its part of the plan."""

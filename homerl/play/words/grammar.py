@@ -395,8 +395,9 @@ class Voice:
     """How the people of a blueprint recipe talk.
 
     `temperature` sets how often less usual frames are drawn; at 0 only the most usual frame is used. `frames` is the
-    pool of frames that are drawn. `writing` has the shares of cases, final marks and short sentences, and `by_alias` is the
-    share of things that are called by an alias.
+    pool of frames that are drawn. `writing` has the shares of cases, final marks and short sentences, `by_alias` is the
+    share of things that are called by an alias, and `by_kind` that of devices which are called by what they are: "the light
+    in the kitchen".
     """
 
     language: str = "en"
@@ -404,6 +405,7 @@ class Voice:
     frames: Pool = "any"
     writing: Writing = AS_IT_IS
     by_alias: float = 0.0
+    by_kind: float = 0.0
 
 
 def split_of(sentence: str) -> Split:

@@ -112,6 +112,7 @@ def colour_codes() -> Mapping[str, str]:
     return {name: str(digits) for name, digits in read_yaml(HERE / "colours.yaml").data.items()}
 
 
+USUAL_COLOURS = ("red", "orange", "yellow", "green", "turquoise", "blue", "purple", "pink")  # what people say
 SHARES = {"brightness", "position", "percentage", "humidity", "volume"}  # numbers from 0 to 100 there
 
 
@@ -131,7 +132,8 @@ def to_slot_value(what: str, value: Any, kind: ValueType) -> Any:
     if what in SHARES:
         return value_as_share(value, kind)
     if what == "color":
-        for name in sorted(colour_codes()):
+        # a hue has several names, such as red and darkred, since darkness is no part of it
+        for name in sorted(colour_codes(), key=lambda name: (name not in USUAL_COLOURS, name)):
             with suppress(Refused):
                 if kind.check_value(_value_of_colour(name, kind)) == value:
                     return name

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import random
 
-from homerl.envs.homeenv.language.meaning import Act, Target, aliases_of, denoted_devices
+from homerl.envs.homeenv.language.meaning import Act, Target, aliases_of, denoted_devices, has_lookalikes
 from homerl.envs.homeenv.language.speaker import frame_meaning, kind_noun
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose
 from homerl.envs.homeenv.tasks.intents.ambiguous import AnyDeviceRequest
-from homerl.envs.homeenv.tasks.intents.device_choice import has_lookalikes
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, statement_reply
 from homerl.play.words.answer_rules import Answer
 

@@ -28,7 +28,15 @@ from pydantic import Field
 
 from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand, Target, devices_of_kind, parts_of_kind
+from homerl.envs.homeenv.language.meaning import (
+    Act,
+    Meaning,
+    SpokenCommand,
+    Target,
+    devices_of_kind,
+    has_lookalikes,
+    parts_of_kind,
+)
 from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning, is_wide_kind, kind_noun
 from homerl.envs.homeenv.sim.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
@@ -48,7 +56,7 @@ from homerl.envs.homeenv.tasks.actions import (
 )
 from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, draft_of_actions, user_room
-from homerl.envs.homeenv.tasks.intents.device_choice import KINDS, TRIVIAL, has_lookalikes, resolve_target
+from homerl.envs.homeenv.tasks.intents.device_choice import KINDS, TRIVIAL, resolve_target
 from homerl.envs.homeenv.tasks.prompts import agent_prompts
 
 HERE = 0.6  # probability that people leave out the room in which they speak

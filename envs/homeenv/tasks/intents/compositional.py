@@ -20,6 +20,7 @@ from homerl.envs.homeenv.language.meaning import (
     attribute_values_of,
     denoted_devices,
     devices_of_kind,
+    has_lookalikes,
     parts_of_kind,
 )
 from homerl.envs.homeenv.language.speaker import Speaker, noun_phrase, place_phrase
@@ -41,7 +42,6 @@ from homerl.envs.homeenv.tasks.intents.device_choice import (
     Read,
     draw_scope,
     find_comparisons,
-    has_lookalikes,
     rank_targets,
     resolve_target,
     room_signs,

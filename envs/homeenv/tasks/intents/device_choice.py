@@ -27,7 +27,6 @@ from homerl.envs.homeenv.language.meaning import (
     floors_of,
     is_comparison_met,
     is_met_by_value,
-    is_room_in_place,
     parts_of_kind,
 )
 from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
@@ -219,14 +218,6 @@ ROOM_SIGNS: tuple[tuple[str, str, Any], ...] = (
     ("temperature_humidity_sensor", "current_temperature", None),
 )
 
-# Categories that only some people would count as the kind.
-NEAR = {
-    "fan": ("range_hood", "bath_heater"),
-    "heater": ("water_heater", "thermostat"),
-    "light": ("wall_switch",),
-    "speaker": ("smart_screen", "tv"),
-    "air_conditioner": ("thermostat",),
-}
 TRIVIAL = ("none", "idle", "")  # values by which nobody describes a device
 # Attributes by which nobody describes a device.
 OBSCURE = ("channel", "hold_time", "tilt", "page", "breathing_light_enabled", "countdown", "angle", "off_delay", "effect",
@@ -239,13 +230,6 @@ RANKED = ("brightness", "position", "volume", "volume_level", "speed", "target_t
 def resolve_target(target: Target, home: Home) -> Target:
     """The target with the devices that its description denotes."""
     return replace(target, devices=denoted_devices(target, home))
-
-
-def has_lookalikes(home: Home, target: Target) -> bool:
-    """Whether the place has devices of another kind that some people would count as the kind."""
-    near = [one for one in home.plan.devices if one.spec.category in NEAR.get(target.kind or "", ())]
-    others = (device for device in near if not parts_of_kind(device, target.required_kind))
-    return any(is_room_in_place(target, one.room, home) for one in others)
 
 
 def draw_scope(home: Home, kind: str, rng: random.Random, floors: bool) -> Target:

@@ -21,6 +21,7 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprin
 from homerl.envs.homeenv.tasks.sentences.matching import calls_of_sentence, question_of_sentence
 from homerl.envs.homeenv.tasks.sentences.templates import templates_by_intent, templates_of_intent
 from homerl.play.loop import play
+from homerl.play.spoken_words import asks_about_state
 from homerl.play.trajectory import Outcome
 from homerl.play.words.answer_rules import judge_answer_by_rules
 from homerl.play.words.grammar import split_of
@@ -80,6 +81,7 @@ def test_a_question_is_about_what_is_read_and_has_its_answer():
             heard = question_of_sentence(home, said, "en")
             assert heard.devices == {did for did, _ in intent.reads}, said
             assert judge_answer_by_rules(intent.answer, heard.answer) == "right", said
+            assert intent.answer.type != "boolean" or asks_about_state(said), "a person hears a command"
         assert expert_plays(blueprint) is Outcome.SUCCESS
     assert len(kinds) > 1
 
