@@ -15,7 +15,6 @@ import asyncio
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -81,7 +80,7 @@ def _played(session: ChatSession, wanted: Mapping[str, Any]) -> bool:
 def _play_served(session: ChatSession, wanted: Mapping[str, Any], first: str | None) -> bool:
     """Say a sentence to the agent as it is served, in the home as it was, and print what came of it."""
     before, blueprint = home_situation_of(session.episode).home, home_situation_of(session.episode).blueprint
-    house, settings = SimulatedHome(), CaretakerSettings("act", blueprint.toolset, blueprint.language, blueprint.prompt)
+    house, of = SimulatedHome(), (blueprint.toolset, blueprint.language, blueprint.prompt)
 
     def agent() -> Agent:
         model = session.partner.agent(session.seed)
@@ -89,7 +88,8 @@ def _play_served(session: ChatSession, wanted: Mapping[str, Any], first: str | N
 
     async def talk(folder: str) -> tuple[list[str], str, Home]:
         journal = AgentJournal(Path(folder) / "log.jsonl")
-        caretaker = Caretaker(before, agent, house, journal, replace(settings, patience=600), session.partner.name)
+        settings = CaretakerSettings("act", *of, patience=600)
+        caretaker = Caretaker(before, agent, house, journal, settings, session.partner.name)
         dialogue: list[Message] = []
         said = [sentence for sentence in (wanted["say"], wanted.get("then")) if sentence]
         while said:

@@ -108,9 +108,8 @@ async def follow_setup_events(client: HomeAssistantClient) -> AsyncIterator[str]
     """
     for kind in EVENTS:
         await client.call_command("subscribe_events", event_type=kind)
-    await client.call_command(
-        "subscribe_trigger", trigger=RELOADED_SCRIPTS
-    )  # Home Assistant filters, so no other call is heard
+    # Home Assistant filters, so no other call is heard
+    await client.call_command("subscribe_trigger", trigger=RELOADED_SCRIPTS)
     yield ""
     async for event in client.receive_events():
         yield str(event.get("event_type") or "")
